@@ -1,5 +1,6 @@
 """Tenants that requests of A2A 1.0 name: an agent, or the caller's own, in every place that a binding has for them."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,22 @@ from urllib.parse import quote
 import grpc
 import pytest
 import pytest_asyncio
+from a2a.client import ClientConfig, ClientFactory
+from a2a.types import (
+    AgentCard,
+    AgentInterface,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+)
+from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 from tests.executor.scripted import Scripted
 from tests.gateway.bindings import Client, Framed, Grpc, HttpBinding, JsonRpc, Rest
-from tests.gateway.plane import Json, Plane, open_all, open_behind, open_front, said
+from tests.gateway.plane import Json, Plane, fresh, open_all, open_behind, open_front, said
 
 from taskplane.agents.agent import Change, Complete, Turn
 from taskplane.agents.demo import Demo
@@ -126,6 +140,31 @@ async def test_a_tenant_that_is_no_text_is_refused_and_0_3_has_none(both: Plane)
     assert (await both.result("tasks/get", {"id": task["id"], "tenant": "elsewhere"}))["id"] == task["id"]
     body = {"message": {"messageId": "m", "role": "user", "content": [{"text": "message hi"}]}, "tenant": "elsewhere"}
     assert (await both.http.post("/v1/message:send", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize("transport", ["HTTP+JSON", "JSONRPC"])
+async def test_the_official_client_copies_the_tenant_of_an_interface_into_its_requests(
+    both: Plane, transport: str
+) -> None:
+    """a2a A1, K8, K17: over REST into the path and into the body, over JSON-RPC into the params."""
+    url = both.gateway.url
+    card = AgentCard(name="other", version="1", capabilities={"streaming": True})
+    interface = AgentInterface(url=url, protocol_binding=transport, protocol_version="1.0", tenant="other")
+    card.supported_interfaces.append(interface)
+    client = ClientFactory(ClientConfig(httpx_client=both.http, supported_protocol_bindings=[transport])).create(card)
+    message = Message(message_id=fresh(), role=Role.ROLE_USER, parts=[Part(text="hello")])
+    async with asyncio.timeout(20):
+        found = [one async for one in client.send_message(SendMessageRequest(message=message))]
+    assert found[-1].status_update.status.message.parts[0].text == "I am the other one."
+    task = found[0].task
+    assert (await client.get_task(GetTaskRequest(id=task.id))).id == task.id
+    assert [one.id for one in (await client.list_tasks(ListTasksRequest(context_id=task.context_id))).tasks] == [
+        task.id
+    ]
+    with pytest.raises(TaskNotCancelableError):
+        await client.cancel_task(CancelTaskRequest(id=task.id))
+    with pytest.raises(TaskNotFoundError):
+        await client.get_task(GetTaskRequest(id=task.id, tenant="elsewhere"))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)

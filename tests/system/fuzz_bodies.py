@@ -103,7 +103,7 @@ class Bodies:
         sends = [name for name in METHODS if name.startswith(("Send", "message/"))]
         method = random.choice(sends if random.random() < 0.4 else list(METHODS))
         if method in sends:
-            params = self._send("/" in method)
+            params = self.send("/" in method)
         elif method == "ListTasks":
             params = {
                 "contextId": self.id("session"),
@@ -116,7 +116,8 @@ class Bodies:
             params = {"id": self.id("task"), "historyLength": random.choice((0, 1, 100)), "metadata": {"a": 1}}
         return {"jsonrpc": "2.0", "id": random.choice((1, "r", None, 1.5)), "method": method, "params": params}
 
-    def _send(self, old: bool) -> Json:
+    def send(self, old: bool) -> Json:
+        """The params of a send, in the form of JSON-RPC of either version."""
         random = self._random
         message = self.message(old)
         if random.random() < 0.2:

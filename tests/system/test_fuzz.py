@@ -6,20 +6,19 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import httptools
 import httpx
 import pytest
 from tests.support.thorough import THOROUGH
+from tests.system.fuzz_answers import BOUND, Answer, asked, described
 from tests.system.fuzz_bodies import Pool
 from tests.system.fuzz_cases import Case
 from tests.system.fuzzing import Requests
-from tests.system.plane import STEADY, Plane, running
+from tests.system.plane import STEADY, running
 from tests.system.untouched import failures, no_streams
 from tests.system.wire import Json, client, send, until
 
@@ -30,10 +29,6 @@ pytestmark = pytest.mark.more
 SEED: Final = os.environ.get("FUZZ_SEED", "1")
 REQUESTS: Final = int(os.environ.get("FUZZ_REQUESTS", "20000" if THOROUGH else "2000"))
 AT_ONCE: Final = 6
-# Seconds until an answer; on a busy machine, for a request that is sent alone.
-BOUND: Final = 2.0
-# Seconds for which a stream is read.
-MOMENT: Final = 0.05
 # Settings that keep the limits of other tests out of reach.
 SETTINGS: Final = {
     **STEADY,
@@ -51,82 +46,6 @@ AGENTS_FAULTS: Final = '"logger":"taskplane.agents.faults"'
 BLOCKED: Final = '"logger":"taskplane.executor.runs.blocking"'
 # The HTTP server's own answer to invalid HTTP.
 NO_HTTP: Final = b"Invalid HTTP request received."
-
-
-class Answer:
-    """An answer as far as it was read: status 0 without an answer. `seconds`: until its end, for a stream until its
-    start."""
-
-    def __init__(self, case: Case) -> None:
-        self.status = 0
-        self.kind = ""
-        self.body = b""
-        self.seconds = 0.0
-        self.whole = False
-        self._bodiless = case.method == "HEAD"
-        self._parser = httptools.HttpResponseParser(self)
-
-    @property
-    def streams(self) -> bool:
-        return self.kind == "text/event-stream"
-
-    def feed(self, data: bytes) -> None:
-        """Takes received bytes; bytes after the answer are ignored."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            if not self.whole:
-                raise
-
-    # Callbacks of httptools.
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"content-type" and not self.whole:
-            self.kind = value.decode("latin-1").partition(";")[0]
-
-    def on_headers_complete(self) -> None:
-        # An interim answer is followed by the answer.
-        if not self.status and (status := self._parser.get_status_code()) >= 200:
-            self.status = status
-            self.whole = self._bodiless
-
-    def on_body(self, body: bytes) -> None:
-        if not self.whole:
-            self.body += body
-
-    def on_message_complete(self) -> None:
-        self.whole = self.whole or bool(self.status)
-
-
-async def asked(plane: Plane, case: Case) -> Answer:
-    """Sends a request over a connection of its own, and reads its answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(plane.url.rpartition(":")[2]))
-    answer, begun = Answer(case), time.monotonic()
-    try:
-        writer.write(case.wire())
-        if case.left:
-            writer.write_eof()
-        async with asyncio.timeout(10 * BOUND):
-            await _read(reader, answer)
-        answer.seconds = time.monotonic() - begun
-        if answer.streams and not answer.whole:
-            async with asyncio.timeout(MOMENT):
-                await _read(reader, answer, streams=True)
-    except TimeoutError:
-        answer.seconds = answer.seconds or time.monotonic() - begun
-    except OSError:
-        # The server closes the connection if it refuses a body without reading it.
-        answer.seconds = time.monotonic() - begun
-    finally:
-        writer.transport.abort()
-    return answer
-
-
-async def _read(reader: asyncio.StreamReader, answer: Answer, *, streams: bool = False) -> None:
-    while not answer.whole and (streams or not answer.streams):
-        data = await reader.read(1 << 16)
-        if not data:
-            return
-        answer.feed(data)
 
 
 def wrong(case: Case, answer: Answer) -> str:
@@ -248,12 +167,3 @@ async def unreadable(http: httpx.AsyncClient) -> list[str]:
                 if reply.status_code != 200 or not whole:
                     found.append(f"{path}: {reply.status_code} {reply.text[-200:]}")
     return found
-
-
-def described(folder: Path, case: Case, what: str) -> str:
-    """Writes the request to a file; returns the fault with the name of the file."""
-    file = folder / f"request-{case.number}"
-    file.write_bytes(case.wire())
-    line = f"{what}: request {case.number}, {file}: {case.wire()[:600]!r}"
-    print(line, flush=True)
-    return line
