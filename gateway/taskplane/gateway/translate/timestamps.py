@@ -12,6 +12,8 @@ _MAX_SECONDS = 253402300799
 _MIN_SECONDS = -62135596800
 _MILLISECONDS: Final = 3
 _LEAP_SECOND: Final = re.compile(r"(?<=\d\d:\d\d:)60")
+# The digits of a fraction that Python drops.
+_NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}([0-9]{1,3})")
 
 
 @lru_cache(maxsize=4096)
@@ -45,7 +47,9 @@ def from_text(text: str) -> Timestamp:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return Timestamp(seconds=passed.days * 86400 + passed.seconds, nanos=passed.microseconds * 1000)
+    more = _NANOSECONDS.search(text)
+    nanos = passed.microseconds * 1000 + (int(more[1].ljust(3, "0")) if more else 0)
+    return Timestamp(seconds=passed.days * 86400 + passed.seconds, nanos=nanos)
 
 
 def to_seconds(duration: float) -> float:
