@@ -9,6 +9,7 @@ from taskplane.api.tasks.v1.tasks_pb2_grpc import TaskOperationsStub, TaskStoreS
 from taskplane.gateway.agents import Agents
 from taskplane.gateway.auth.authenticator import Authenticator
 from taskplane.gateway.built_page import BuiltPage
+from taskplane.gateway.card_signing import CardSigner
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.web.streams import Streams
 from taskplane.gateway.web.translation_thread import TranslationThread
@@ -33,6 +34,8 @@ class Plane:
     authenticator: Authenticator
     streams: Streams
     worker: TranslationThread
+    # Signs agent cards; None: they are not signed.
+    signer: CardSigner | None
     # The web page as it was built.
     page: BuiltPage
     # Paces long reads.

@@ -19,6 +19,7 @@ from taskplane.gateway.app import application
 from taskplane.gateway.auth.authenticator import SCHEMES, Authenticator, Configured
 from taskplane.gateway.bindings.grpc import GrpcBinding
 from taskplane.gateway.built_page import BuiltPage
+from taskplane.gateway.card_signing import CardSigner
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.probes import Probe, probes
 from taskplane.gateway.settings import GatewaySettings
@@ -73,9 +74,10 @@ async def open_gateway(
     are not healthy, too, and are asked why only. `pacer`: that of the services in this process, if there are any.
     `page`: the folder of the built web page; None: the one in this package. `a2a`: A2A over gRPC, which a server of the
     caller has at `grpc_address`. `schemes`: the ways to authenticate. Raise Invalid if other machines could call
-    without authentication; Unavailable `CANNOT_LISTEN`.
+    without authentication, or cards cannot be signed; Unavailable `CANNOT_LISTEN`.
     """
     authenticator = Authenticator(settings, schemes)
+    signer = CardSigner.configured(settings)
     identity = Principal("", "", "gateway", service=True)
     secret = settings.internal_secret.encode()
     channels = {"tasks": tasks, "sessions": sessions, "executor": executor}
@@ -111,6 +113,7 @@ async def open_gateway(
             authenticator=authenticator,
             streams=streams,
             worker=worker,
+            signer=signer,
             page=built,
             pacer=pacer or Pacer(),
             uploads=Uploads(settings),

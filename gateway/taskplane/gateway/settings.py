@@ -40,6 +40,13 @@ class GatewaySettings(Settings):
 
     # A2A version of the agent card for clients that request none: 1.0, 0.3, or hybrid, the union of both.
     card_style: Literal["1.0", "0.3", "hybrid"] = "hybrid"
+    # Path of the private key that signs agent cards, a JWK or PEM without a password, for ES256, EdDSA or RS256. Needs
+    # the extra signing. Empty: cards are not signed.
+    card_key: str = ""
+    # Id of that key (`kid`) by which clients know it. Empty: the id in the JWK.
+    card_key_id: str = ""
+    # URL of the JWK set with its public key (`jku`), contained in signatures. Empty: none.
+    card_key_url: str = ""
     # Time in seconds for which a card is cached here and by clients. 0: each request for a card calls the executor.
     card_age: Duration = 30.0
     # Handling of a 0.3 message with an unknown task id. reject: an error. create: a new task with this id.

@@ -17,7 +17,7 @@ _VERSIONS: Final = ("1.0", "0.3")
 
 def public(plane: Plane, agent: Agent, base: str, style: str = "1.0") -> Card:
     """Return the card of an agent that is called below the path `base`, as everybody reads it."""
-    return STYLES[style](whole(plane, agent, agent.card, base))
+    return STYLES[style](signed(plane, whole(plane, agent, agent.card, base), style))
 
 
 def whole(plane: Plane, agent: Agent, card: a2a.AgentCard, base: str) -> a2a.AgentCard:
@@ -27,6 +27,14 @@ def whole(plane: Plane, agent: Agent, card: a2a.AgentCard, base: str) -> a2a.Age
     plane.authenticator.describe(found)
     found.supported_interfaces.extend(_interfaces(plane, agent, base))
     return found
+
+
+def signed(plane: Plane, card: a2a.AgentCard, style: str) -> a2a.AgentCard:
+    """Return the card with the signature of one of its forms, if cards are signed. The signature covers no other
+    form."""
+    if plane.signer is not None:
+        card.signatures.append(plane.signer.sign(STYLES[style](card), style))
+    return card
 
 
 def _interfaces(plane: Plane, agent: Agent, base: str) -> Iterator[a2a.AgentInterface]:

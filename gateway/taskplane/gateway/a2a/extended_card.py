@@ -5,7 +5,7 @@ from urllib.parse import quote
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.a2a.call import Call
-from taskplane.gateway.a2a.card import whole
+from taskplane.gateway.a2a.card import signed, whole
 from taskplane.gateway.a2a.lookup import find
 from taskplane.gateway.translate.dialect import CardAnswer
 from taskplane.runtime.errors import Refused
@@ -25,7 +25,8 @@ async def get(call: Call, _request: a2a.GetExtendedAgentCardRequest) -> CardAnsw
     request = xb.GetExtendedAgentCardRequest(agent=agent.name)
     card = (await call.plane.executor.GetExtendedAgentCard(request, timeout=_DEADLINE)).card
     card.capabilities.extended_agent_card = True
-    return CardAnswer(whole(call.plane, agent, card, _base(call.path)))
+    found = whole(call.plane, agent, card, _base(call.path))
+    return CardAnswer(signed(call.plane, found, call.version))
 
 
 def _base(path: str) -> str:
