@@ -23,6 +23,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from bench import load, million, model_turns, pages, replicas, sends, servers, sharing
+from bench.bindings import Target, jsonrpc, over_grpc, rest
+from bench.lean_http import connect
 from bench.report import (
     FOUR,
     MEMORY,
@@ -38,67 +40,88 @@ from bench.report import (
 
 TEN_WORDS = "a reply of ten words is still a short one"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-Sides = dict[str, Callable[[], AbstractAsyncContextManager[int]]]
+# A server on a port for gRPC; its HTTP port.
+Sides = dict[str, Callable[[int], AbstractAsyncContextManager[int]]]
 SIDES: Sides = {
-    ONE: servers.one_process,
-    FOUR: servers.four_processes,
-    MEMORY: lambda: servers.peer("memory"),
-    SQLITE: lambda: servers.peer("sqlite"),
+    ONE: lambda grpc_port: servers.one_process(grpc_port=grpc_port),
+    FOUR: lambda grpc_port: servers.four_processes(grpc_port=grpc_port),
+    MEMORY: lambda grpc_port: servers.peer("memory", grpc_port),
+    SQLITE: lambda grpc_port: servers.peer("sqlite", grpc_port),
 }
 
 
-def workloads(seconds: float, sqlite: bool) -> dict[str, Callable[[int], Awaitable[float]]]:
-    """What is measured, by name; higher is better but for the time to the first event (milliseconds)."""
+Workloads = dict[str, Callable[[Target], Awaitable[float]]]
+
+
+def workloads(seconds: float, sqlite: bool) -> Workloads:
+    """What is measured over each binding, by name; higher is better but for the time to the first event
+    (milliseconds)."""
     chunks = 1_000 if sqlite else 4_000
 
-    async def one_stream(port: int) -> float:
-        return (await load.stream(port, chunks)).rate
+    async def one_stream(target: Target) -> float:
+        return (await load.stream(target, chunks)).rate
 
-    async def first(port: int) -> float:
-        return 1_000 * await load.first_event(port, 25)
+    async def first(target: Target) -> float:
+        return 1_000 * await load.first_event(target, 25)
 
     return {
-        "sends/s, 16 connections": lambda port: load.blocking_sends(port, 16, seconds),
-        "sends/s, 1 connection": lambda port: load.blocking_sends(port, 1, seconds),
-        "sends/s, 16 connections, ten words": lambda port: load.blocking_sends(port, 16, seconds, TEN_WORDS),
-        "sends/s, 1 connection, ten words": lambda port: load.blocking_sends(port, 1, seconds, TEN_WORDS),
+        "sends/s, 16 connections": lambda target: load.blocking_sends(target, 16, seconds),
+        "sends/s, 1 connection": lambda target: load.blocking_sends(target, 1, seconds),
         "chunks/s, one stream of 4,000": one_stream,
-        "chunks/s, 16 streams of 500": lambda port: load.streams(port, 16, 100 if sqlite else 500),
+        "chunks/s, 16 streams of 500": lambda target: load.streams(target, 16, 100 if sqlite else 500),
         "ms to the first event": first,
+    }
+
+
+def longer(seconds: float) -> Workloads:
+    """What is measured over JSON-RPC alone."""
+    return {
+        "sends/s, 16 connections, ten words": lambda target: load.blocking_sends(target, 16, seconds, TEN_WORDS),
+        "sends/s, 1 connection, ten words": lambda target: load.blocking_sends(target, 1, seconds, TEN_WORDS),
     }
 
 
 def versions(python: str) -> Sides:
     """The sides of a comparison with the version of taskplane that `python` has."""
     return {
-        ONE: servers.one_process,
-        f"before, {ONE}": lambda: servers.one_process(python=python),
-        FOUR: servers.four_processes,
-        f"before, {FOUR}": lambda: servers.four_processes(python=python),
+        ONE: SIDES[ONE],
+        f"before, {ONE}": lambda _: servers.one_process(python=python),
+        FOUR: SIDES[FOUR],
+        f"before, {FOUR}": lambda _: servers.four_processes(python=python),
     }
 
 
-async def measure(runs: int, seconds: float, sides: Sides) -> Figures:
-    """Medians of `runs` alternating runs of every workload on every side, each warmed."""
+async def measure(runs: int, seconds: float, sides: Sides, *, every_binding: bool = True) -> Figures:
+    """Medians of `runs` alternating runs of every workload on every side, each warmed; with JSON-RPC alone unless
+    `every_binding`."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in range(runs):
         for side, server in sides.items():
-            async with server() as port:
-                # One first: the SDK's store makes its tables on the first request, and again on one that comes beside.
-                await load.blocking_sends(port, 1, 0.3)
-                await load.blocking_sends(port, 16, 1.0)
-                await load.stream(port, 200)
-                for name, workload in workloads(seconds, "SQLite" in side).items():
-                    try:
-                        value = await workload(port)
-                    except Exception:
-                        # The peer's store gives up on a slow disk ("database is locked"); its other figures count.
-                        if not side.startswith("SDK"):
-                            raise
-                        value = math.nan
-                    found[name][side].append(value)
-                    print(f"run {run + 1}/{runs}  {side:28} {name:32} {value:10,.1f}", flush=True)
+            async with server(grpc_port := servers.free_port()) as port:
+                targets = {"": jsonrpc(port)}
+                if every_binding:
+                    targets |= {", over REST": rest(port), ", over gRPC": over_grpc(grpc_port)}
+                for binding, target in targets.items():
+                    await _warmed(target)
+                    each = workloads(seconds, "SQLite" in side) | ({} if binding else longer(seconds))
+                    for name, workload in each.items():
+                        try:
+                            value = await workload(target)
+                        except Exception:
+                            # The peer's store gives up on a slow disk ("database is locked"); its other figures count.
+                            if not side.startswith("SDK"):
+                                raise
+                            value = math.nan
+                        found[f"{name}{binding}"][side].append(value)
+                        print(f"run {run + 1}/{runs}  {side:28} {name + binding:44} {value:10,.1f}", flush=True)
     return {name: {side: _median(all_) for side, all_ in by.items()} for name, by in found.items()}
+
+
+async def _warmed(target: Target) -> None:
+    # One first: the SDK's store makes its tables on the first request, and again on one that comes beside.
+    await load.blocking_sends(target, 1, 0.3)
+    await load.blocking_sends(target, 16, 1.0)
+    await load.stream(target, 200)
 
 
 def _median(values: list[float]) -> float:
@@ -122,11 +145,11 @@ async def bytes_per_event() -> dict[str, dict[int, float]]:
 
 async def _bytes(port: int, counter: int, path: str, chunks: int) -> float:
     async def total() -> int:
-        async with load.connect(counter) as connection:
+        async with connect(counter) as connection:
             return int((await connection.get_json(path))["bytes"])
 
     before = await total()
-    await load.stream(port, chunks)
+    await load.stream(jsonrpc(port), chunks)
     return (await total() - before) / chunks
 
 
@@ -170,7 +193,9 @@ def main() -> None:
         write_pages(asyncio.run(pages.measure(runs, options.database_url)), _here(), target)
         return
     if options.before:
-        print("\n".join(version_table(asyncio.run(measure(runs, seconds, versions(options.before))))))
+        print(
+            "\n".join(version_table(asyncio.run(measure(runs, seconds, versions(options.before), every_binding=False))))
+        )
         return
     durability = asyncio.run(servers.durability())
     print("\n".join(durability), flush=True)

@@ -17,7 +17,8 @@ import asyncpg
 from sqlalchemy import Connection, event
 from sqlalchemy.engine import Engine as SqlEngine
 
-from bench import load, servers
+from bench import servers
+from bench.lean_http import WrongAnswer, connect, message
 from taskplane.sessions.domain.session import Scope as SessionScope
 from taskplane.sessions.sql import SqlSessionLog
 from taskplane.sessions.store import EntryFilter
@@ -76,13 +77,13 @@ async def _make_templates(database_url: str) -> None:
     try:
         async with (
             servers.started("--database-url", database_url, log=folder / "log") as port,
-            load.connect(port) as connection,
+            connect(port) as connection,
         ):
             for words, session in (("tool", "ended"), ("ask Which one?", "paused")):
-                asked = load.message(words)
+                asked = message(words)
                 asked["message"]["contextId"] = session
                 if await connection.post("SendMessage", asked) != 200:
-                    raise load.WrongAnswer("not 200")
+                    raise WrongAnswer("not 200")
                 await connection.body()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from bench import load, servers
+from bench import servers
+from bench.lean_http import WrongAnswer, connect, message
 from bench.processes import Process
 from bench.sharing import Rows, shown
 
@@ -61,8 +62,8 @@ class Turns:
 
     async def _turn(self) -> None:
         seen = 0
-        async with load.connect(self._port) as connection:
-            assert await connection.post("SendStreamingMessage", load.message("go")) == 200
+        async with connect(self._port) as connection:
+            assert await connection.post("SendStreamingMessage", message("go")) == 200
             async for data in connection.events():
                 now = time.monotonic_ns()
                 sent = [int(one) for text in _pieces(orjson.loads(data)["result"]) for one in text.split()]
@@ -75,7 +76,7 @@ class Turns:
                 if seen == self._tokens and self._until is None:
                     self._until = now, self._process.seconds()
         if seen != self._tokens:
-            raise load.WrongAnswer(f"{seen} tokens of {self._tokens}")
+            raise WrongAnswer(f"{seen} tokens of {self._tokens}")
 
 
 async def measure() -> Rows:
@@ -107,7 +108,7 @@ async def _measured(start: Start, turns: int, tokens: int, behaviour: str) -> st
                 before = process.memory()
                 figures = await Turns(port, tokens, process).run(turns)
                 peak = process.memory(peak=True)
-                async with load.connect(model) as connection:
+                async with connect(model) as connection:
                     open_ = await connection.get_json("/open")
         return f"{figures}; {open_['most']} connections to the model at most; {before} MB before, {peak} at most"
     finally:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from bench import load, servers
+from bench import servers
+from bench.lean_http import Connection, WrongAnswer, connect, message
 from bench.long_session import repeated
 
 TASKS: Final = 2_000
@@ -83,33 +84,33 @@ async def measure(starts: int, database_url: str = "") -> Pages:
 async def _build(port: int) -> None:
     """One real turn, of five messages, then the file of many."""
     begun = time.perf_counter()
-    async with load.connect(port) as connection:
-        asked = load.message("tool")
+    async with connect(port) as connection:
+        asked = message("tool")
         asked["message"]["contextId"] = _SMALL
         if await connection.post("SendMessage", asked) != 200:
-            raise load.WrongAnswer("not 200")
+            raise WrongAnswer("not 200")
         await connection.body()
         exported = await connection.get(f"/api/sessions/{_SMALL}/export")
         lines = await asyncio.to_thread(repeated, exported, TASKS)
         status, answer = await connection.put_up(f"/api/sessions/import?id={_SESSION}", "application/x-ndjson", lines)
         if status != 201:
-            raise load.WrongAnswer(answer.decode())
+            raise WrongAnswer(answer.decode())
     print(f"made {MESSAGES:,} messages in {TASKS:,} tasks in {time.perf_counter() - begun:.1f} s", flush=True)
 
 
 async def _times(port: int, read: Read) -> Times:
-    async with load.connect(port) as connection:
+    async with connect(port) as connection:
         await connection.get(f"/api/sessions/{_SMALL}/{read.route}")
         taken = [await _time(connection, read) for _ in range(1 + WARM)]
     return Times(taken[0], statistics.median(taken[1:]))
 
 
-async def _time(connection: load.Connection, read: Read) -> float:
+async def _time(connection: Connection, read: Read) -> float:
     begun = time.perf_counter()
     body = await connection.get(read.path)
     taken = time.perf_counter() - begun
     data: Any = orjson.loads(body).get("data")
     count = len(data["messages"] if read.of_messages else data)
     if count != read.count:
-        raise load.WrongAnswer(f"{read.route}: {count} things, not {read.count}")
+        raise WrongAnswer(f"{read.route}: {count} things, not {read.count}")
     return 1_000 * taken

@@ -1,22 +1,27 @@
 """The peer: a server of the official A2A SDK with the two workloads that both sides serve.
 
-    python -m bench.peer PORT memory|sqlite [FILE]
+    python -m bench.peer PORT memory|sqlite FILE [GRPC_PORT]
 
 Runs on the same HTTP stack as taskplane's gateway (uvicorn, httptools, uvloop). `/bench/bytes` tells the bytes that
-the SQLite store bound as SQL parameters.
+the SQLite store bound as SQL parameters. JSON-RPC and REST share the port; gRPC has one of its own if it is given.
 """
 
+import asyncio
 import sys
-from typing import Any, cast
+from typing import Any
 
+import grpc
 import uvicorn
+import uvloop
 from a2a.helpers import new_task_from_user_message, new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.request_handlers.grpc_handler import GrpcHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import DatabaseTaskStore, InMemoryTaskStore, TaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, TaskState
+from a2a.types.a2a_pb2_grpc import add_A2AServiceServicer_to_server
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -58,26 +63,56 @@ class Workloads(AgentExecutor):
         raise NotImplementedError
 
 
-def application(port: int, store: TaskStore, agent: AgentExecutor) -> Starlette:
-    """The SDK's JSON-RPC server around `store`."""
+def card(port: int, grpc_port: int) -> AgentCard:
+    """The card of the agent, with an interface of each binding."""
     url = f"http://127.0.0.1:{port}/"
-    card = AgentCard(
+    interfaces = [
+        AgentInterface(url=url, protocol_binding=binding, protocol_version="1.0")
+        for binding in ("JSONRPC", "HTTP+JSON")
+    ]
+    if grpc_port:
+        at = f"127.0.0.1:{grpc_port}"
+        interfaces.append(AgentInterface(url=at, protocol_binding="GRPC", protocol_version="1.0"))
+    return AgentCard(
         name="peer",
         description="the workloads of the benchmark",
         version="1.0",
         capabilities=AgentCapabilities(streaming=True),
-        supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        supported_interfaces=interfaces,
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="bench", name="bench", description="bench", tags=["bench"])],
     )
-    handler = DefaultRequestHandler(agent_executor=agent, task_store=store, agent_card=card)
+
+
+def application(handler: DefaultRequestHandler, card: AgentCard) -> Starlette:
+    """The SDK's server of JSON-RPC and REST."""
 
     async def counted(_: Request) -> JSONResponse:
         return JSONResponse({"bytes": bound_bytes()})
 
-    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), Route("/bench/bytes", counted)]
-    return Starlette(routes=cast(list[BaseRoute], routes))
+    routes: list[BaseRoute] = [
+        *create_agent_card_routes(card),
+        *create_jsonrpc_routes(handler, "/"),
+        Route("/bench/bytes", counted),
+        *create_rest_routes(handler),
+    ]
+    return Starlette(routes=routes)
+
+
+async def serve(port: int, grpc_port: int, store: TaskStore, agent: AgentExecutor) -> None:
+    """Serves until killed, on the loop of taskplane's processes."""
+    told = card(port, grpc_port)
+    handler = DefaultRequestHandler(agent_executor=agent, task_store=store, agent_card=told)
+    config = uvicorn.Config(
+        application(handler, told), host="127.0.0.1", port=port, http="httptools", log_level="warning", access_log=False
+    )
+    if grpc_port:
+        server: Any = grpc.aio.server()
+        add_A2AServiceServicer_to_server(GrpcHandler(handler), server)  # type: ignore[no-untyped-call]
+        server.add_insecure_port(f"127.0.0.1:{grpc_port}")
+        await server.start()
+    await uvicorn.Server(config).serve()
 
 
 def main(argv: list[str], agent: AgentExecutor) -> None:
@@ -89,15 +124,9 @@ def main(argv: list[str], agent: AgentExecutor) -> None:
         store = DatabaseTaskStore(create_async_engine(f"sqlite+aiosqlite:///{argv[3]}"))
     else:
         store = InMemoryTaskStore()
-    uvicorn.run(
-        application(port, store, agent),
-        host="127.0.0.1",
-        port=port,
-        loop="uvloop",
-        http="httptools",
-        log_level="warning",
-        access_log=False,
-    )
+    grpc_port = int(argv[4]) if len(argv) > 4 else 0
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(port, grpc_port, store, agent))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ import httpx
 import orjson
 
 from bench import load, servers
+from bench.bindings import jsonrpc
+from bench.lean_http import WrongAnswer
 
 STREAMS: Final = 4
 CANCELS: Final = 20
@@ -56,8 +58,8 @@ async def measure(database_url: str, seconds: float) -> None:
     for name, apart in (("both at one store", False), ("at different stores", True)):
         async with plane(database_url, apart=apart) as (port, ops), httpx.AsyncClient(verify=False) as http:
             url = f"http://127.0.0.1:{port}"
-            await load.blocking_sends(port, 16, 1.0)
-            sends = await load.blocking_sends(port, 16, seconds)
+            await load.blocking_sends(jsonrpc(port), 16, 1.0)
+            sends = await load.blocking_sends(jsonrpc(port), 16, seconds)
             late = sorted(chain(*await asyncio.gather(*(_latencies(http, url) for _ in range(STREAMS)))))
             stops = sorted([await _stop(http, url, ops) for _ in range(CANCELS)])
             print(
@@ -107,5 +109,5 @@ async def _call(http: httpx.AsyncClient, url: str, method: str, params: dict[str
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answer = (await http.post(url, json=body, headers={"A2A-Version": "1.0"}, timeout=60.0)).json()
     if "result" not in answer:
-        raise load.WrongAnswer(str(answer))
+        raise WrongAnswer(str(answer))
     return answer["result"]

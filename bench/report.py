@@ -18,7 +18,8 @@ keeps nothing. Both sides parse every event and check its bytes. Absolute figure
 compare the ratios. `make bench` writes this page.
 
 A send is a message that is answered with a completed task. The agents of both sides stream the text word by word: a
-single word (the minimum), or ten.
+single word (the minimum), or ten. Rows without a binding are over JSON-RPC. The client of gRPC is the
+official stub, with a channel for each connection.
 """
 
 

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from bench import load, servers
+from bench.bindings import Binding, jsonrpc, over_grpc, rest
 from bench.calls import HANDED_OVER
+from bench.lean_http import connect
 
 _SENDS = 25
 _FUNCTIONS = 25
@@ -26,12 +29,13 @@ class Cost:
     handed_over: float
 
 
-async def measure(connections: int, sends: int = _SENDS) -> Cost:
+async def measure(connections: int, sends: int = _SENDS, binding: Binding = jsonrpc) -> Cost:
     """Count `sends` blocking sends on each of so many connections."""
-    async with counted() as (port, counting):
-        await load.number_of_sends(port, connections, 10)
+    async with counted() as (port, grpc_port, counting):
+        target = binding(grpc_port if binding is over_grpc else port)
+        await load.number_of_sends(target, connections, 10)
         before = await _read(counting)
-        await load.number_of_sends(port, connections, sends)
+        await load.number_of_sends(target, connections, sends)
         after = await _read(counting)
     count = connections * sends
     own = str(Path(__file__).parent)
@@ -41,22 +45,28 @@ async def measure(connections: int, sends: int = _SENDS) -> Cost:
 
 
 @asynccontextmanager
-async def counted() -> AsyncGenerator[tuple[int, int], None]:
-    """Run `taskplane dev` on SQLite files with its calls counted; its HTTP port, and the port that tells them."""
+async def counted() -> AsyncGenerator[tuple[int, int, int], None]:
+    """Run `taskplane dev` on SQLite files with its calls counted; its ports of HTTP and of gRPC, and the port that
+    tells the calls."""
     folder = Path(tempfile.mkdtemp())
-    counting = servers.free_port()
+    counting, grpc_port = servers.free_port(), servers.free_port()
     try:
         program = ("-m", "bench.counted", str(counting))
         async with servers.started(
-            "--data", str(folder), program=program, environment={"BENCH_CALLS": "1"}, log=folder / "log"
+            "--data",
+            str(folder),
+            program=program,
+            environment={"BENCH_CALLS": "1"},
+            log=folder / "log",
+            grpc_port=grpc_port,
         ) as port:
-            yield port, counting
+            yield port, grpc_port, counting
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _read(counting: int) -> tuple[Counter[str], Counter[str]]:
-    async with load.connect(counting) as connection:
+    async with connect(counting) as connection:
         found = await connection.get_json("/calls")
     return Counter(found["calls"]), Counter(found["statements"])
 
@@ -86,9 +96,9 @@ def _layer(file: str) -> str:
     )
 
 
-def report(connections: int, cost: Cost) -> str:
+def report(connections: int, cost: Cost, binding: Binding = jsonrpc) -> str:
     """Put the steps of a send in lines."""
-    lines = [f"{connections} connections: {sum(cost.calls.values()):,.0f} Python calls per send"]
+    lines = [f"{binding.__name__}, {connections} connections: {sum(cost.calls.values()):,.0f} Python calls per send"]
     lines += [f"  {layer:40} {count:8.1f}" for layer, count in layers(cost.calls).most_common() if count >= 0.5]
     lines += [f"  statement {word:30} {count:8.2f}" for word, count in cost.statements.most_common()]
     lines += [f"  {'handed over to a thread':40} {cost.handed_over:8.2f}"]
@@ -96,10 +106,10 @@ def report(connections: int, cost: Cost) -> str:
 
 
 async def show() -> None:
-    """Count with 16 connections and with one, and print the layers and the functions called most."""
+    """Count over each binding, with 16 connections and with one; print the layers and the functions called most."""
     root = f"{Path(__file__).parent.parent}/"
-    for connections in (16, 1):
-        cost = await measure(connections, _SENDS if connections > 1 else 4 * _SENDS)
-        print(report(connections, cost))
+    for binding, connections in product((jsonrpc, rest, over_grpc), (16, 1)):
+        cost = await measure(connections, _SENDS if connections > 1 else 4 * _SENDS, binding)
+        print(report(connections, cost, binding))
         for name, count in cost.calls.most_common(_FUNCTIONS):
             print(f"    {count:8.2f} {name.removeprefix(root).rpartition('site-packages/')[2]}", flush=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 import orjson
 
 from bench import load
+from bench.bindings import jsonrpc
+from bench.lean_http import connect
 
 
 def free_port() -> int:
@@ -62,7 +64,7 @@ async def answering(port: int, path: str) -> None:
     async with asyncio.timeout(120):
         while True:
             try:
-                async with load.connect(port) as connection:
+                async with connect(port) as connection:
                     await connection.get_json(path)
                     return
             except (OSError, ValueError, asyncio.IncompleteReadError):
@@ -78,12 +80,12 @@ async def program(module: str, *arguments: str, environment: Mapping[str, str] |
 
 
 @asynccontextmanager
-async def peer(kind: str) -> AsyncGenerator[int]:
-    """The SDK's server with its `memory` or `sqlite` store; its port."""
+async def peer(kind: str, grpc_port: int = 0) -> AsyncGenerator[int]:
+    """The SDK's server with its `memory` or `sqlite` store; its HTTP port. `grpc_port`: 0 for no gRPC."""
     port = free_port()
     folder = Path(tempfile.mkdtemp())
     try:
-        async with _process("-m", "bench.peer", str(port), kind, str(folder / "peer.db")):
+        async with _process("-m", "bench.peer", str(port), kind, str(folder / "peer.db"), str(grpc_port)):
             await answering(port, "/.well-known/agent-card.json")
             yield port
     finally:
@@ -94,19 +96,22 @@ async def durability() -> list[str]:
     """What `taskplane dev` reads back of the settings of its two SQLite files, in its own words."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        async with one_process(log=log):
+        told = {"TASKPLANE_TASKS_LOG_LEVEL": "DEBUG"}
+        async with started("--data", folder, log=log, environment=told):
             pass
         texts = [str(orjson.loads(line)["message"]) for line in log.read_bytes().splitlines() if line.startswith(b"{")]
     return sorted({text.rpartition("/")[2] for text in texts if " synchronous = " in text})
 
 
 @asynccontextmanager
-async def one_process(counting: int = 0, log: Path | None = None, python: str = sys.executable) -> AsyncGenerator[int]:
+async def one_process(
+    counting: int = 0, log: Path | None = None, python: str = sys.executable, grpc_port: int = 0
+) -> AsyncGenerator[int]:
     """`taskplane dev` on SQLite files; its HTTP port. `counting`: a port that tells the bytes it bound."""
     folder = Path(tempfile.mkdtemp())
     program = ("-m", "bench.counted", str(counting)) if counting else ("-m", "taskplane.cli")
     try:
-        async with started("--data", str(folder), program=program, log=log, python=python) as port:
+        async with started("--data", str(folder), program=program, log=log, python=python, grpc_port=grpc_port) as port:
             yield port
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,18 +124,19 @@ async def started(
     log: Path | None = None,
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
+    grpc_port: int = 0,
 ) -> AsyncGenerator[int]:
-    """`taskplane dev` on what these options say; its HTTP port."""
+    """`taskplane dev` on what these options say; its HTTP port. `grpc_port`: 0 for any free one."""
     port = free_port()
-    command = ("dev", "--port", str(port), "--grpc-port", str(free_port()), *where)
+    command = ("dev", "--port", str(port), "--grpc-port", str(grpc_port or free_port()), *where)
     async with _process(*program, *command, log=log, python=python, environment=environment):
         await answering(port, "/.well-known/agent-card.json")
         yield port
 
 
 @asynccontextmanager
-async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
-    """The four services on their own, on SQLite files; the gateway's HTTP port."""
+async def four_processes(python: str = sys.executable, grpc_port: int = 0) -> AsyncGenerator[int]:
+    """The four services on their own, on SQLite files; the gateway's HTTP port. `grpc_port`: 0 for any free one."""
     tasks, sessions, executor, gateway = (free_port() for _ in range(4))
     folder = Path(tempfile.mkdtemp())
     environment = {
@@ -148,7 +154,7 @@ async def four_processes(python: str = sys.executable) -> AsyncGenerator[int]:
     }
     if python == sys.executable:
         environment |= {f"TASKPLANE_{service}_OPS_LISTEN": "" for service in ("TASKS", "SESSIONS", "EXECUTOR")}
-        environment["TASKPLANE_GATEWAY_GRPC_PORT"] = "0"
+        environment["TASKPLANE_GATEWAY_GRPC_PORT"] = str(grpc_port)
     try:
         async with AsyncExitStack() as stack:
             for name in ("tasks", "sessions", "executor", "gateway"):
@@ -176,7 +182,7 @@ async def _warm(port: int) -> None:
     async with asyncio.timeout(30):
         while True:
             try:
-                await load.blocking_sends(port, 1, 0.2)
+                await load.blocking_sends(jsonrpc(port), 1, 0.2)
                 return
             except ExceptionGroup:
                 await asyncio.sleep(0.2)
