@@ -130,7 +130,7 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
 # With a star it may have slashes.
 _PART: Final = re.compile(r"\{(\w+)(\*?)\}")
 # In the REST binding a verb is no part of an id (a2a K5).
-_ID: Final = "(?:(?!:(?:cancel|subscribe)(?![^/:]))[^/])+"
+_ID: Final = "(?=[^/])[^/:]*(?::(?!(?:cancel|subscribe)(?![^/:]))[^/:]*)*"
 _BELOW_AGENT: Final = re.compile("(?:/agents/[^/]+|/api/a2a/[^/]+/[^/]+)(?=/)")
 _REST_BEGINS: Final[Mapping[str, str]] = {
     re.split("[/:]", path[1:])[0]: version for version, (_, path, _) in _REST if not path.startswith("/{")
@@ -144,7 +144,8 @@ class RouteTable:
 
     def __init__(self, routes: Sequence[PublicRoute | Route] = ROUTES) -> None:
         self._exact: dict[str, _Methods] = {}
-        self._patterns: list[tuple[re.Pattern[str], _Methods]] = []
+        # By first segment, empty for one with a name, and number of segments, 0 for any number.
+        self._patterns: dict[tuple[str, int], list[tuple[re.Pattern[str], _Methods]]] = {}
         by_path: dict[str, _Methods] = {}
         for route in routes:
             by_path.setdefault(route.path, {})[route.method] = route
@@ -152,7 +153,7 @@ class RouteTable:
             if "{" in path:
                 is_rest = any(isinstance(route, Route) and route.rest for route in methods.values())
                 pattern = _PART.sub(partial(_pattern, _ID if is_rest else "[^/]+"), path.replace(".", r"\."))
-                self._patterns.append((re.compile(pattern), methods))
+                self._patterns.setdefault(_key(path), []).append((re.compile(pattern), methods))
             else:
                 self._exact[path] = methods
 
@@ -177,11 +178,21 @@ class RouteTable:
         may read like a literal part."""
         if (methods := self._exact.get(path)) is not None:
             yield methods, {}
-        for pattern, methods in self._patterns:
+        first, count = path[1:].partition("/")[0], path.count("/")
+        for pattern, methods in (
+            *self._patterns.get((first, count), ()),
+            *self._patterns.get(("", count), ()),
+            *self._patterns.get((first, 0), ()),
+        ):
             if (match := pattern.fullmatch(path)) is not None:
                 arguments = {name: unquote(value) for name, value in match.groupdict().items()}
                 if arguments.get("tenant") not in RESERVED:
                     yield methods, arguments
+
+
+def _key(path: str) -> tuple[str, int]:
+    first = path.split("/")[1]
+    return "" if "{" in first else first, 0 if "*" in path else path.count("/")
 
 
 def _pattern(segment: str, part: re.Match[str]) -> str:
