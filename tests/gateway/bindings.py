@@ -149,6 +149,7 @@ async def _events(binding: HttpBinding, operation: str, reply: httpx.Response) -
         yield Event(event.id, found)
 
 
+CARD: Final = "GetExtendedAgentCard"
 METHODS_0_3: Final = {
     "SendMessage": "message/send",
     "SendStreamingMessage": "message/stream",
@@ -205,6 +206,9 @@ class JsonRpc03(OverHttp):
 
     def read(self, operation: str, body: Json) -> Json | Failure:
         assert (body["jsonrpc"], body["id"]) == ("2.0", "r")
+        if "error" not in body and operation == CARD:
+            card: Json = body["result"]
+            return card
         if "error" not in body:
             wrapped = result_1_0(body["result"])
             return wrapped if operation not in ("GetTask", "CancelTask") else wrapped["task"]
@@ -266,7 +270,7 @@ class Rest03(OverHttp):
 
     def frame(self, operation: str, params: Json) -> Framed:
         framed = Rest().frame(operation, params)
-        path = "/v1" + (framed.path if operation != "GetExtendedAgentCard" else "/card")
+        path = "/v1" + (framed.path if operation != CARD else "/card")
         if operation not in ("SendMessage", "SendStreamingMessage"):
             return Framed(framed.verb, path, framed.body)
         return Framed(framed.verb, path, sent_rest(params))
@@ -276,6 +280,9 @@ class Rest03(OverHttp):
             assert body["message"] == body["error"]["message"]
             found = failure(body["code"], body["error"]["details"])
             return replace(found, fields={named_1_0(path): rule for path, rule in found.fields.items()})
+        if operation == CARD:
+            # The JSON of cards, as over JSON-RPC.
+            return body
         name = "Task" if operation in ("GetTask", "CancelTask") else "StreamResponse"
         # A member that the official messages do not have is an error here, as it is to their client.
         read = ParseDict(body, getattr(a2a_v0_3_pb2, name)())

@@ -1,18 +1,36 @@
 """The table of operations in docs/conformance.md: each operation is answered over each binding as it says."""
 
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import pytest
+import pytest_asyncio
 from tests.gateway.bindings import STREAMS, Client
 from tests.gateway.failures import Failure
-from tests.gateway.plane import Json, fresh, said
+from tests.gateway.plane import Json, Plane, fresh, open_all, said
 from tests.repo.conformance import calls
 
+from taskplane.agents.agent import AgentCard
+from taskplane.agents.demo import Demo
 from taskplane.gateway.a2a.operations import OPERATIONS
+from taskplane.runtime.principal import Principal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _WEBHOOK: Final[Json] = {"taskId": "none", "id": "none", "url": "https://example.com"}
+
+
+class Extended(Demo):
+    """The demo, with an extended card."""
+
+    def extended_card(self, caller: Principal) -> AgentCard:
+        return AgentCard(name="extended", version="1")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plane, None]:
+    async with open_all(tmp_path_factory.mktemp("plane"), ("demo", Extended())) as plane:
+        yield plane
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
