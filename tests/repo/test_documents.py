@@ -27,11 +27,10 @@ def test_the_page_on_conformance_is_generated_from_the_tests_and_their_calls() -
     assert conformance.PAGE.read_text() == conformance.conformance(), "run: make docs"
 
 
-def test_every_item_that_a_test_cites_has_a_sentence_and_none_has_both_a_test_and_a_reason_for_none() -> None:
-    cited = conformance.held()
-    assert set(cited) - set(ASKED) == set()
-    assert set(cited) & set(UNTESTED) == set()
-    assert set(UNTESTED) - set(ASKED) == set()
+def test_every_item_of_a2a_has_either_a_test_that_cites_it_or_a_reason_for_none() -> None:
+    cited = set(conformance.held())
+    assert cited & set(UNTESTED) == set()
+    assert cited | set(UNTESTED) == set(ASKED)
 
 
 def test_the_list_of_settings_is_generated_from_the_code() -> None:
