@@ -1,5 +1,6 @@
 """`taskplane doctor` with real planes, healthy and faulty."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Generator
@@ -10,6 +11,8 @@ from pathlib import Path
 import httpx
 from tests.cli.command import PATIENCE, Dev, dev, json_of, taskplane
 from tests.support.http_thread import serving_thread
+from tests.support.ports import free_port
+from tests.system.plane import STEADY, running
 
 
 def findings(*arguments: str, code: int = 0) -> dict[str, list[str]]:
@@ -30,7 +33,7 @@ def test_a_healthy_plane_passes_every_check_and_gets_no_session(plane: Dev) -> N
     found = findings("--url", plane.url, "--grpc", plane.grpc)
     for check in ("python", "gateway", "clock", "readiness", "version", "caller", "card", "message", "buffering"):
         assert found[check] == ["ok"], check
-    assert found["grpc"] == ["ok"] * 3
+    assert found["grpc"] == ["ok"] * 4
     assert found["resume"] == ["ok"]
     assert json_of(plane.url, "session", "list") == before
 
@@ -66,6 +69,27 @@ def test_an_agent_without_a_process_is_a_failed_check(tmp_path: Path) -> None:
         assert told["message"].startswith("far: No living process runs the agent far")
         assert "taskplane worker --agent far=MODULE:ATTRIBUTE" in told["suggestion"]
         assert json_of(plane.url, "session", "list") == []
+
+
+async def test_a_plane_without_executors_is_not_ready_for_turns(tmp_path: Path) -> None:
+    """T4: the gateway is degraded, and serves A2A over gRPC all the same."""
+    port = free_port()
+    settings = {**STEADY, "TASKPLANE_GATEWAY_GRPC_PORT": str(port)}
+    async with running("four", tmp_path, settings) as plane, httpx.AsyncClient(base_url=plane.url) as http:
+        await plane.terminate("executor")
+        async with asyncio.timeout(30):
+            while not (await http.get("/readyz")).json()["degraded"]:
+                await asyncio.sleep(0.05)
+        arguments = ("doctor", "--url", plane.url, "--grpc", f"127.0.0.1:{port}", "-o", "json")
+        done = await asyncio.to_thread(taskplane, *arguments)
+    assert done.returncode == 1
+    told = {one["check"]: one for one in json.loads(done.stdout)}
+    assert (told["readiness"]["status"], told["readiness"]["message"]) == (
+        "failed",
+        "no executor is ready, so no turn runs",
+    )
+    assert "/readyz" in told["readiness"]["suggestion"]
+    assert (told["grpc"]["status"], told["grpc"]["message"].partition(" (")[0]) == ("ok", "A2AService is serving")
 
 
 @contextmanager

@@ -17,13 +17,17 @@ from taskplane.runtime.channel import connect
 from taskplane.runtime.errors import Invalid
 
 _PATIENCE: Final = 2.0
-_SERVICES: Final = tuple(
-    file.services_by_name[name].full_name
-    for file, name in (
-        (tasks_pb2.DESCRIPTOR, "TaskStore"),
-        (sessions_pb2.DESCRIPTOR, "SessionHistory"),
-        (executor_pb2.DESCRIPTOR, "AgentExecutor"),
-    )
+_SERVICES: Final = (
+    *(
+        file.services_by_name[name].full_name
+        for file, name in (
+            (tasks_pb2.DESCRIPTOR, "TaskStore"),
+            (sessions_pb2.DESCRIPTOR, "SessionHistory"),
+            (executor_pb2.DESCRIPTOR, "AgentExecutor"),
+        )
+    ),
+    # A2A 1.0, section 10. That of A2A 0.3 is beside it, with the same health.
+    "lf.a2a.v1.A2AService",
 )
 
 
