@@ -2,23 +2,26 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import grpc
 import pytest
-from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.client.card_resolver import A2ACardResolver
+from a2a.client import Client, ClientCallContext
 from a2a.types import Message, Part, Role, SendMessageRequest, StreamResponse, TaskState
 from a2a.utils.errors import InvalidParamsError
 from tests.gateway.plane import Plane, fresh, open_all
 from tests.support.cutting import CuttingProxy
+from tests.support.official_python import official_python
 from tests.support.ports import free_port
 
 from taskplane.client import Unreachable
 from taskplane.client.resuming import resumed
+from taskplane.gateway.errors import status_grpc, status_grpc_0_3
+from taskplane.runtime.errors import Internal
+from taskplane.runtime.status import code_of, trailers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _EVENTS = 200
@@ -31,14 +34,8 @@ async def official(
     plane: Plane, port: int, binding: str, version: str = "1.0", patience: float = 10.0
 ) -> AsyncGenerator[Client]:
     """The official client over a binding of a version, at the gateway or what stands before it on this port."""
-    async with httpx.AsyncClient(timeout=patience) as http:
-        card = await A2ACardResolver(http, plane.gateway.url).get_agent_card()
-        (one, *_) = (each for each in card.supported_interfaces if each.protocol_version.startswith(version))
-        del card.supported_interfaces[:]
-        one.url, one.protocol_binding = f"http://127.0.0.1:{port}", binding
-        card.supported_interfaces.append(one)
-        config = ClientConfig(streaming=True, httpx_client=http, supported_protocol_bindings=[binding])
-        yield ClientFactory(config).create(card)
+    async with official_python(plane.gateway.url, binding, version, port=port, patience=patience) as (client, _):
+        yield client
 
 
 def request(text: str, **fields: Any) -> SendMessageRequest:
@@ -52,11 +49,15 @@ def generations(events: list[StreamResponse]) -> list[int]:
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 async def test_p12_a_stream_of_the_official_client_that_is_cut_every_20_events_has_each_event_once(
     plane: Plane, proxy: CuttingProxy, binding: str, version: str
 ) -> None:
     proxy.cut_every = _EVERY
+    if binding == "GRPC":
+        proxy.aim("127.0.0.1", plane.public.port)
+        # Over gRPC the cut comes in the next event, at its cursor.
+        proxy.cut_every, proxy.event_end = _EVERY + 1, _CURSOR.encode()
     key, sent = fresh(), request(f"chunks {_EVENTS - 3} 8")
     async with official(plane, proxy.port, binding, version) as client:
         events = [event async for event in resumed(client, sent, key=key)]
@@ -79,6 +80,47 @@ async def test_a_cut_before_the_first_event_sends_under_the_same_key(plane: Plan
     assert proxy.cuts == 1
     assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED or len(events) == 1
     assert len((await plane.result("ListTasks", {"contextId": context}))["tasks"]) == 1
+
+
+class FailsOnce(grpc.GenericRpcHandler):
+    """Fails the first call with an internal error, and passes the others on to a gateway."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self._channel: Any = plane.channel
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        method = handler_call_details.method
+
+        async def serve(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            metadata = [pair for pair in context.invocation_metadata() if pair[0] not in ("user-agent", "te")]
+            self.calls.append((method.rpartition("/")[2], dict(metadata).get("idempotency-key", "")))
+            if len(self.calls) == 1:
+                told = (status_grpc_0_3 if method.startswith("/a2a.v1") else status_grpc)(
+                    Internal("internal error"), "r"
+                )
+                await context.abort(code_of(told), told.message, trailing_metadata=trailers(told))
+            async for reply in self._channel.unary_stream(method)(request, metadata=metadata):
+                yield reply
+
+        made: Any = serve
+        return grpc.unary_stream_rpc_method_handler(made)
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+async def test_an_internal_error_over_grpc_is_no_refusal(plane: Plane, version: str) -> None:
+    """D12: the message is sent again under its key."""
+    fails, key = FailsOnce(plane), fresh()
+    server = grpc.aio.server(handlers=[fails])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with official(plane, port, "GRPC", version) as client:
+            events = [event async for event in resumed(client, request("chunks 5 8"), key=key)]
+    finally:
+        await server.stop(0.5)
+    assert generations(events) == list(range(1, 9))
+    assert fails.calls == [("SendStreamingMessage", key)] * 2
 
 
 async def test_a_question_ends_the_events_and_a_direct_answer_is_all(plane: Plane) -> None:

@@ -4,13 +4,11 @@ have. Requests, events and answers are JSON of A2A 1.0."""
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
-import grpc
-import httpx
 import pytest
-from a2a.client import Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.client.card_resolver import A2ACardResolver
+from a2a.client import Client, ClientCallContext
 from a2a.types import (
     AgentCard,
     CancelTaskRequest,
@@ -26,6 +24,7 @@ from google.protobuf.message import Message
 from tests.client.typescript import Official, official
 from tests.gateway.plane import Json
 from tests.support.node import NO_TYPESCRIPT
+from tests.support.official_python import official_python
 
 from taskplane.client.resuming import resumed
 
@@ -200,36 +199,9 @@ class Kind:
 
 @asynccontextmanager
 async def _in_python(kind: Kind, url: str, port: int) -> AsyncGenerator[OfficialClient]:
-    async with httpx.AsyncClient(timeout=20.0, verify=False) as http:
-        # Without a version it has the interfaces of both.
-        card = await A2ACardResolver(http, url).get_agent_card()
-        offered = [
-            one
-            for one in card.supported_interfaces
-            if one.protocol_version.startswith(kind.version) and one.protocol_binding == kind.binding
-        ]
-        del card.supported_interfaces[:]
-        card.supported_interfaces.extend(offered[:1])
-        if port:
-            address = f"127.0.0.1:{port}"
-            card.supported_interfaces[0].url = address if kind.binding == "GRPC" else f"http://{address}"
-        clients = [
-            ClientFactory(
-                ClientConfig(
-                    streaming=streaming,
-                    httpx_client=http,
-                    # 0.3 has a scheme in the address.
-                    grpc_channel_factory=lambda address: grpc.aio.insecure_channel(address.rpartition("/")[2]),
-                    supported_protocol_bindings=[kind.binding],
-                )
-            ).create(card)
-            for streaming in (True, False)
-        ]
-        try:
-            yield InPython(card, *clients)
-        finally:
-            for client in clients:
-                await client.close()
+    made = partial(official_python, url, kind.binding, kind.version, port=port)
+    async with made() as (streaming, card), made(streaming=False) as (blocking, _):
+        yield InPython(card, streaming, blocking)
 
 
 @asynccontextmanager

@@ -8,11 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
-import httpx
 import pytest
 import pytest_asyncio
-from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client import Client
 from a2a.client.client import ClientCallContext
 from a2a.types import a2a_pb2 as sdk
 from a2a.utils import errors as official
@@ -20,6 +18,7 @@ from tests.executor.scripted import Scripted
 from tests.gateway.plane import Plane, fresh, open_all
 from tests.repo.reader import BLOCKS
 from tests.repo.tree import ROOT
+from tests.support.official_python import official_python
 
 from taskplane.agents.agent import Change, Complete, Turn
 from taskplane.agents.demo import Demo
@@ -42,18 +41,8 @@ async def plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Plan
 @asynccontextmanager
 async def calling(plane: Plane, path: str = "", *, streaming: bool = True) -> AsyncGenerator[Client, None]:
     """A client of the agent at a path, made of its card."""
-    async with httpx.AsyncClient(timeout=20.0) as http:
-        card = await A2ACardResolver(http, plane.gateway.url + path).get_agent_card()
-        config = ClientConfig(
-            streaming=streaming,
-            supported_protocol_bindings=["GRPC"],
-            grpc_channel_factory=grpc.aio.insecure_channel,
-        )
-        client = ClientFactory(config).create(card)
-        try:
-            yield client
-        finally:
-            await client.close()
+    async with official_python(plane.gateway.url + path, "GRPC", streaming=streaming) as (client, _):
+        yield client
 
 
 def saying(text: str, **fields: Any) -> sdk.SendMessageRequest:

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-import httpx
 import pytest
-from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.client import Client
 from a2a.client.client import ClientCallContext
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as sdk
 from a2a.compat.v0_3.a2a_v0_3_pb2_grpc import A2AServiceStub
@@ -16,6 +15,7 @@ from a2a.types import a2a_pb2 as core
 from a2a.utils import errors as official
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from tests.gateway.plane import Plane, fresh
+from tests.support.official_python import official_python
 
 from taskplane.api import growing_text
 from taskplane.api.message_metadata import CURSOR
@@ -147,21 +147,8 @@ async def test_reflection_describes_the_service_as_the_official_library_does(pla
 @asynccontextmanager
 async def calling(plane: Plane, *, streaming: bool = True) -> AsyncGenerator[Client, None]:
     """A client in its 0.3 mode, made of the card."""
-    async with httpx.AsyncClient(timeout=20.0) as http:
-        card = await A2ACardResolver(http, plane.gateway.url).get_agent_card()
-        offered = [one for one in card.supported_interfaces if one.protocol_version == "0.3"]
-        del card.supported_interfaces[:]
-        card.supported_interfaces.extend(offered)
-        config = ClientConfig(
-            streaming=streaming,
-            supported_protocol_bindings=["GRPC"],
-            grpc_channel_factory=lambda url: grpc.aio.insecure_channel(url.removeprefix("http://")),
-        )
-        client = ClientFactory(config).create(card)
-        try:
-            yield client
-        finally:
-            await client.close()
+    async with official_python(plane.gateway.url, "GRPC", "0.3", streaming=streaming) as (client, _):
+        yield client
 
 
 def asking(text: str, **fields: Any) -> core.SendMessageRequest:

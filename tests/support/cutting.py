@@ -23,7 +23,9 @@ class CuttingProxy:
         self.cut_after: int | None = None
         """Cuts a connection once it has passed so many bytes towards the client; then never again by itself."""
         self.cut_every: int | None = None
-        """Cuts each connection once it has passed so many server-sent events towards the client."""
+        """Cuts each connection once it has passed so many events towards the client."""
+        self.event_end = _END
+        """The bytes at the end of an event; at first those of a server-sent event."""
         self.cut_every_bytes: int | None = None
         """Cuts each connection once it has passed so many bytes towards the client."""
 
@@ -72,11 +74,11 @@ class CuttingProxy:
         passed = events = 0
         while data := await reader.read(65536):
             if counted and self.cut_every is not None:
-                *whole, _ = data.split(_END)
+                *whole, _ = data.split(self.event_end)
                 left = self.cut_every - events
                 events += len(whole)
                 if left <= len(whole):
-                    await self._cut_with(writer, _END.join([*whole[:left], b""]))
+                    await self._cut_with(writer, self.event_end.join([*whole[:left], b""]))
                     return
             if counted and self.cut_after is not None and passed + len(data) >= self.cut_after:
                 await self._cut_with(writer, data[: self.cut_after - passed])

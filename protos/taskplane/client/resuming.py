@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from a2a.types import SendMessageRequest, StreamResponse
     from a2a.utils.errors import A2AError
 
-# Statuses of HTTP, and codes of gRPC, of a server that cannot answer now.
-_AWAY: Final = frozenset({429, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"})
+# Statuses of HTTP, and codes of gRPC, of a server that cannot answer now, or has a fault.
+_AWAY: Final = frozenset(
+    {429, 500, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL"}
+)
 # The official client has no class for this code of JSON-RPC: too many requests or streams.
 _TOO_MANY: Final = "JSON-RPC Error -32029:"
 
