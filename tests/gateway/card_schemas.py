@@ -50,10 +50,12 @@ def mistakes(found: Any, schema: Json) -> list[str]:
 def keys(found: Any) -> set[str]:
     """Return the keys of a document at any depth."""
     if isinstance(found, list):
-        return set[str]().union(*(keys(one) for one in found))
+        items: list[Any] = found
+        return set[str]().union(*(keys(one) for one in items))
     if not isinstance(found, dict):
         return set()
-    return set(found).union(*(keys(value) for value in found.values()))
+    members: dict[str, Any] = found
+    return set(members).union(*(keys(value) for value in members.values()))
 
 
 def _describe(message: Any, found: dict[str, Json]) -> None:

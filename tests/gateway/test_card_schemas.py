@@ -113,6 +113,32 @@ async def test_each_pure_card_fits_the_closed_schema_of_its_version(
                     assert [key for key in keys(pure) | keys(styled) if re.search("[a-z]_[a-z]", key)] == []
 
 
+async def test_a_card_of_another_server_is_completed(tmp_path: Path) -> None:
+    """a2a G1, a2a G2: it is not checked at start, since its author is not here."""
+
+    class Far(Scripted):
+        card_of_another_server = True
+
+    far = Far(ended)
+    far.card = ParseDict({"name": "Far", "skills": [{"tags": ["t"]}, {"id": "b", "examples": ["x"]}]}, AgentCard())
+    async with open_behind(tmp_path, ("far", far)) as behind, open_front(behind) as plane:
+        found = await served(plane, version="1.0")
+    assert mistakes(found, closed_1_0()) == []
+    assert [(one["id"], one["name"], one["description"]) for one in found["skills"]] == [
+        ("far-1", "far-1", "far-1"),
+        ("b", "b", "b"),
+    ]
+
+
+async def test_a_card_denies_push_notifications_that_its_agent_announces(tmp_path: Path) -> None:
+    """a2a F1, a2a G5: the operations are refused."""
+    assert RICH.capabilities.push_notifications
+    async with open_behind(tmp_path, ("rich", agent(RICH))) as behind:
+        for style in ("1.0", "0.3", "hybrid"):
+            async with open_front(behind, card_style=style) as plane:
+                assert (await served(plane))["capabilities"]["pushNotifications"] is False
+
+
 async def test_a_hybrid_card_is_the_union_of_both_pure_cards(tmp_path: Path) -> None:
     """a2a G15, a2a G16: its security schemes have the members of both forms; so it fits no closed schema."""
     async with open_behind(tmp_path, ("rich", agent(RICH))) as behind:

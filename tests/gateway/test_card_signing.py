@@ -163,9 +163,11 @@ def verified(signature: Any, card: Json) -> bool:
 
 def without_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: kept for name, inner in value.items() if (kept := without_empty(inner)) is not None} or None
+        members: Json = value
+        return {name: kept for name, inner in members.items() if (kept := without_empty(inner)) is not None} or None
     if isinstance(value, list):
-        return [kept for inner in value if (kept := without_empty(inner)) is not None] or None
+        items: list[Any] = value
+        return [kept for inner in items if (kept := without_empty(inner)) is not None] or None
     return None if value == "" else value
 
 

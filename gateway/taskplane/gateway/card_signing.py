@@ -98,7 +98,8 @@ def _without_empty(value: Any) -> Any:
         members = cast("dict[str, Any]", value).items()
         return {name: kept for name, inner in members if (kept := _without_empty(inner)) is not None} or None
     if isinstance(value, list):
-        return [kept for inner in value if (kept := _without_empty(inner)) is not None] or None
+        items: list[Any] = value
+        return [kept for inner in items if (kept := _without_empty(inner)) is not None] or None
     return None if value == "" else value
 
 
