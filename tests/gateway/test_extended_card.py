@@ -1,7 +1,9 @@
 """The extended card of an agent, over each binding of each version."""
 
+import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import AsyncGenerator
 from itertools import product
 from pathlib import Path
@@ -29,17 +31,22 @@ from taskplane.testing.recording import Recorder, recorded
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _SECRET: Final = "s3cret"
-_OWNERS: Final = ("ann", "bob", "carl", "dora")
+_FAULTS: Final = ("carl", "dora", "eve", "fred")
+_OWNERS: Final = ("ann", "bob", *_FAULTS)
 
 
 class Extending(Demo):
-    """An agent with a further card for ann, none for bob, an error for carl and a card with a mistake for dora."""
+    """An agent with a further card for ann, none for bob, and a fault for each other caller."""
 
     async def extended_card(self, caller: Principal) -> AgentCard | None:
         if caller.owner == "bob":
             return None
         if caller.owner == "carl":
             raise RuntimeError("no database")
+        if caller.owner == "eve":
+            sys.exit("no database")
+        if caller.owner == "fred":
+            raise asyncio.CancelledError
         card = AgentCard()
         card.CopyFrom(RICH)
         card.description = f"For {caller.owner} in {caller.tenant}."
@@ -158,7 +165,7 @@ async def test_an_agent_without_an_extended_card_has_the_error_of_each_version(p
         client = Client(plane, binding)
         found = await client.error("GetExtendedAgentCard", {}, **key("bob"))
         assert found.code == -32007, binding.name
-        for owner in ("carl", "dora"):
+        for owner in _FAULTS:
             found = await client.error("GetExtendedAgentCard", {}, **key(owner))
             assert found.reason == "INVALID_AGENT_RESPONSE", (binding.name, owner)
     for name, made, in_1_0 in (("demo", Demo(), -32004), ("announcing", announcing(), -32007)):
@@ -213,3 +220,14 @@ async def test_an_extended_card_of_another_type_is_an_error_of_the_agent(tmp_pat
     async with open_all(tmp_path, ("mistaken", Mistaken())) as plane:
         error = await plane.error("GetExtendedAgentCard", {})
         assert (error["code"], error["data"][0]["reason"]) == (-32006, "INVALID_AGENT_RESPONSE")
+
+
+async def test_a_new_extended_card_is_served_though_an_older_public_card_is_cached(tmp_path: Path) -> None:
+    """a2a G11: once the public card is older than `card_age`."""
+    agent: Any = Demo()
+    async with open_all(tmp_path, ("demo", agent), card_age=0.0) as plane:
+        assert (await plane.error("GetExtendedAgentCard", {}))["code"] == -32004
+        agent.extended_card = Plain().extended_card
+        assert (await plane.result("GetExtendedAgentCard", {}))["name"] == "More"
+        del agent.extended_card
+        assert (await plane.error("GetExtendedAgentCard", {}))["code"] == -32004

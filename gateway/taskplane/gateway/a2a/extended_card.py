@@ -19,7 +19,8 @@ async def get(call: Call, _request: a2a.GetExtendedAgentCardRequest) -> CardAnsw
     Raise Refused, with the reason of the call's version if the agent announces no extended card, and
     `EXTENDED_AGENT_CARD_NOT_CONFIGURED` if it has none all the same; NotFound `AGENT_NOT_FOUND`; Unavailable.
     """
-    agent = call.agent or await find(call.plane, call.path)
+    # Other operations may take an older card.
+    agent = await find(call.plane, call.path)
     if not agent.card.capabilities.extended_agent_card:
         raise Refused("this agent has no extended card", reason=call.rules.no_extended_card)
     request = xb.GetExtendedAgentCardRequest(agent=agent.name)
