@@ -5,7 +5,7 @@ The matrix is in `isolation`.
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,6 +216,10 @@ class Caller:
     identity: Identity
     task: str
     spare: dict[str, list[str]]
+    contexts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.contexts = tuple(self.spare["spare"])
 
     async def both(self, request_: Request) -> tuple[str, ...]:
         """Return the faults of the answers for unknown ids, and for ids of the owner."""
@@ -306,9 +310,10 @@ _NO_VIEWS: Final = (
 )
 
 
-async def views(world: World) -> dict[str, tuple[int, str, str]]:
-    """Return everything that the owner sees, by its path."""
-    paths = {"/api/sessions", *(f"/api/sessions/{context}/export" for context in world.spare["spare"])}
+async def views(world: World, contexts: Iterable[str]) -> dict[str, tuple[int, str, str]]:
+    """Return everything that the owner sees, by its path; of the sessions that are named once each, those in
+    `contexts`, by the history with its version."""
+    paths = {"/api/sessions", *(f"/api/sessions/{context}/effective_history" for context in contexts)}
     for route in routes.ROUTES:
         if route.method != "GET" or "{" not in route.path or route.path.endswith(_NO_VIEWS):
             continue
@@ -348,10 +353,10 @@ async def test_foreign_ids_are_answered_like_unknown_ids(world: World, other: st
     made = await world.ask(identity, "POST", "/", json=request("SendMessage", {"message": said("hello")}))
     share = {name: ids[list(OTHERS).index(other) :: len(OTHERS)] for name, ids in world.spare.items()}
     caller = Caller(world, other, identity, made.json()["result"]["task"]["id"], share)
-    before = await views(world)
+    before = await views(world, caller.contexts)
     wrong = [f"{request_}: {fault}" for request_ in matrix() for fault in await caller.both(request_)]
     assert not wrong, "\n".join(wrong)
-    after = await views(world)
+    after = await views(world, caller.contexts)
     assert {path for path in before if before[path] != after[path]} == set()
 
 

@@ -1,7 +1,8 @@
 """The files of the repository, for its rules."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,8 +66,13 @@ class Test(NamedTuple):
     command: str
 
 
-def tests() -> Iterator[Test]:
+@cache
+def tests() -> Sequence[Test]:
     """Every test. A test with only some cases marked `more` belongs to `make test`."""
+    return tuple(_tests())
+
+
+def _tests() -> Iterator[Test]:
     for path in written("tests"):
         if not path.name.startswith("test_"):
             continue
