@@ -139,7 +139,7 @@ async def test_a_page_older_than_its_server_shows_a_banner_and_keeps_the_draft(a
     await app.box.fill("a draft")
     await expect(app.banner("update")).to_be_visible()
     await expect(app.article(1).locator("pre").first).to_be_visible()
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.banner("update").get_by_role("button", name="Reload").click()
     await expect(app.banner("update")).to_have_count(0)
     await expect(app.box).to_have_value("a draft")

@@ -61,7 +61,7 @@ async def test_a_message_with_a_lost_answer_is_done_once_despite_a_reload(app: A
     await app.box.press("Enter")
     await expect(app.alerts.first).to_be_visible()
     await expect(app.box).to_have_value("echo said once")
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.reload()
     if got == "the server got it":
         await expect(app.box).to_have_value("")
@@ -122,7 +122,7 @@ async def test_the_same_text_with_another_file_is_a_new_message(app: App) -> Non
     await app.page.locator("input[type=file][multiple]").set_input_files([_file("a.txt")])
     await _fail(app, "echo with a file")
     await until(_drafts(app))
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.reload()
     await app.page.locator("input[type=file][multiple]").set_input_files([_file("b.txt")])
     await app.box.press("Enter")
@@ -138,7 +138,7 @@ async def test_a_draft_changed_after_a_failure_stays_whole(app: App) -> None:
     await app.open()
     await app.run("first")
     await _fail(app, "hi")
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.box.fill("history of Rome")
     await app.button("Retry").click()
     await app.shows("first", "first", "hi", "hi")
@@ -175,7 +175,7 @@ async def test_a_discarded_message_returns_to_the_draft_with_its_files(app: App)
     await app.button("Discard").click()
     await expect(app.box).to_have_value("echo with a file")
     await expect(app.page.get_by_role("button", name="Remove a.txt")).to_be_visible()
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.box.press("Enter")
     await app.answered(4)
     assert app.seen.calls("SendMessage")[-1].message["parts"][-1]["filename"] == "a.txt"
@@ -410,7 +410,7 @@ async def test_signing_out_removes_drafts_sessions_and_messages_for_the_next_use
         app.seen.allow(r"net::ERR_FAILED")
         await _fail(app, "for nobody else")
         await until(_drafts(app))
-        await app.page.unroute_all()
+        await app.page.unroute_all(behavior="wait")
         await app.button("Sign out").click()
         await sign_in(app, "bob")
         await expect(app.box).to_be_visible()
@@ -439,7 +439,7 @@ async def test_a_user_who_signs_in_without_a_reload_finds_nothing_of_the_previou
         await app.page.route(f"**/api/sessions/{session}**", lambda route: route.fulfill(status=401, json=refused))
         await app.page.locator(f'[data-session-id="{session}"] a').click()
         await expect(app.page.get_by_label("Key", exact=True)).to_be_visible()
-        await app.page.unroute_all()
+        await app.page.unroute_all(behavior="wait")
         await sign_in(app, "bob")
         await expect(app.page.get_by_text("This session is not here")).to_be_visible()
         assert "ann" not in await app.page.locator("body").inner_text()
@@ -477,7 +477,7 @@ async def _cut_unanswered(app: App, http: httpx.AsyncClient) -> None:
     messages = (await http.get(f"/api/sessions/{app.session}/messages")).json()["data"]["messages"]
     turn = {"kagent_rewind_before_invocation_id": messages[-1]["metadata"]["kagent_invocation_id"]}
     await result(http, "SendMessage", {"message": text_message("", contextId=app.session, metadata=turn)})
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
 
 
 def _file(name: str) -> FilePayload:

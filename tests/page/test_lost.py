@@ -75,7 +75,7 @@ async def test_artifacts_are_read_again_after_a_failure(app: App) -> None:
 
 
 async def test_a_part_of_the_page_is_loaded_again_after_a_failure(another: Callable[..., Awaitable[App]]) -> None:
-    """B36: with a button in its position, and without the banner for a new version."""
+    """B36: with a button in its position, which loads the page again, and without the banner for a new version."""
     app = await (await another()).open()
     app.seen.allow(FAILED)
     await app.run("hello")
@@ -93,9 +93,11 @@ async def test_a_part_of_the_page_is_loaded_again_after_a_failure(another: Calla
         await app.page.route(f"{app.url}/healthz", away)
         await show()
         await expect(again).to_be_visible()
-        await app.page.unroute_all()
-        await again.click()
+        await app.page.unroute_all(behavior="wait")
+        async with app.page.expect_event("load"):
+            await again.click()
         await expect(again).to_have_count(0)
+        await show()
         shown = app.page.get_by_role("tab", name=part).or_(app.page.get_by_role("heading", name=part))
         await expect(shown.first).to_be_visible()
     await expect(app.banner("update")).to_have_count(0)

@@ -191,7 +191,7 @@ async def test_a_log_is_read_again_after_a_failure(app: App, http: httpx.AsyncCl
     )
     await app.page.goto(f"{app.url}/ui/ops/tasks/{task}")
     await expect(app.page.locator(".ops-log [data-code=BUSY]")).to_be_visible()
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await expect(_log(app).last).to_contain_text("completed")
     await expect(app.page.locator(".ops-log [data-code=BUSY]")).to_have_count(0)
 

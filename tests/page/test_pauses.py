@@ -106,7 +106,7 @@ async def test_an_unsent_credential_is_no_draft(app: App) -> None:
         await field.fill(PASSWORD)
         await field.press("Enter")
         await expect(app.button("Discard").first).to_be_visible()
-        await app.page.unroute_all()
+        await app.page.unroute_all(behavior="wait")
         await (app.button("Discard").first.click() if discarded else app.new_chat())
         await expect(app.button("Discard")).to_have_count(0)
         await expect(app.box).to_have_value("")

@@ -103,7 +103,7 @@ async def test_the_list_of_sessions_is_read_again_after_a_failure(app: App) -> N
     await app.page.route(f"{app.url}/api/sessions?*", refuse)
     await app.reload()
     await expect(app.sessions.get_by_role("alert")).to_contain_text("Try again in a moment")
-    await app.page.unroute_all()
+    await app.page.unroute_all(behavior="wait")
     await app.page.clock.run_for(6_000)
     await expect(app.row("first")).to_be_visible()
     await expect(app.sessions.get_by_role("alert")).to_have_count(0)

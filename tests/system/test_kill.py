@@ -41,7 +41,7 @@ async def test_a_kill_in_mid_stream_loses_nothing(
         while counted < wanted:
             # A restarted plane serves at once after it reports ready.
             first = (await send(http, "echo first"))["task"]
-            assert first["status"]["state"] == COMPLETED, first
+            assert first["status"]["state"] == COMPLETED, first["status"]
             recorder.acknowledged.append(first["id"])
             texts = ["slow 8", "rerun 8", "slow 30", "flood 400"]
             async with asyncio.TaskGroup() as group:

@@ -31,6 +31,9 @@ export async function lazily<T>(load: () => Promise<T>): Promise<T | null> {
   }
 }
 
+/** Load the page again, as soon as the server is there: a browser may not fetch a module again that could not be loaded. */
+const again = async () => void ((await api.reachable()) && location.reload());
+
 /** Return a component that is loaded when it is first shown, and shows nothing until then; a button if that fails. */
 function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   const loaded = signal<ComponentType<P> | "failed" | null>(null);
@@ -43,7 +46,7 @@ function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): Comp
       if (typeof loaded.peek() !== "function") begin();
     }, []);
     const Loaded = loaded.value;
-    if (Loaded === "failed") return outdated.value ? null : <Button kind="part" label={strings.chat.partFailed} act={begin} />;
+    if (Loaded === "failed") return outdated.value ? null : <Button kind="part" label={strings.chat.partFailed} act={again} />;
     return Loaded && <Loaded {...props} />;
   };
 }
