@@ -4,7 +4,7 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 RUNS    := $(VENV)/.runs
 READY   := $(VENV)/.ready
-WORKERS ?= 3
+WORKERS ?= 4
 INSTALL  = $(BIN)/python -m pip install -qq --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
@@ -47,7 +47,7 @@ ui-dev: $(READY) $(PAGE)  ## the web page from its sources, as they are edited, 
 
 # Tests start many processes, and pytest compiles tests in a way of its own: what is compiled is kept in any case.
 test test-more: export PYTHONDONTWRITEBYTECODE =
-test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=4 runs more at once
+test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=3 runs fewer at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not more" $(ARGS)
 
 test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS and WORKERS as above
