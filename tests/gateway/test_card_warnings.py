@@ -74,11 +74,13 @@ def test_an_agent_without_streaming_or_skills_has_a_warning() -> None:
         ("other.example:50050", "OTHER_HOST"),
         ("plane.example", "BAD_URL"),
         ("https://plane.example:8080/", ""),
+        ("https://plane.example:50050", ""),
+        ("https://other.example:50050", "OTHER_HOST"),
         ("[::1", "BAD_URL"),
     ],
 )
 def test_the_address_of_grpc_is_a_host_and_a_port(url: str, code: str) -> None:
-    """Of its own: only the host must be that of the card."""
+    """Of its own: only the host must be that of the card. In 0.3 it is a URL."""
     card = with_interfaces(at(url, binding="GRPC"))
     assert codes(card, host="plane.example:8080") == ([f"{code} {url}"] if code else [])
 
@@ -170,3 +172,5 @@ def test_interfaces_that_differ_in_their_paths_have_one_warning() -> None:
     one, other = at("https://other.example/a"), at("https://other.example/b", binding="HTTP+JSON")
     assert codes(with_interfaces(one, other)) == ["OTHER_HOST https://other.example/a"]
     assert codes(with_interfaces(at("bad"), at("worse"))) == ["BAD_URL bad", "BAD_URL worse"]
+    own = at("https://plane.example:50050", binding="GRPC")
+    assert codes(with_interfaces(own, at("https://plane.example:50050"))) == ["OTHER_HOST https://plane.example:50050"]

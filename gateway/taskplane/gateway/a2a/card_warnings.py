@@ -61,16 +61,17 @@ def _found(card: Card, scheme: str, host: str) -> Iterator[CardWarning]:
         yield from (CardWarning("MISSING", f"skills[{name}].{one}") for one in missing)
     if not card.get("capabilities", {}).get("streaming"):
         yield CardWarning("NO_STREAMING")
-    told: set[str] = set()
+    told: set[tuple[bool, str]] = set()
     for one in interfaces:
         url, binding = one.get("url", ""), one.get("protocolBinding", "")
-        bare = binding == "GRPC" and "://" not in url
+        grpc = binding == "GRPC"
+        bare = grpc and "://" not in url
         parts = _split(url)
         # Interfaces that differ in their paths alone have the same warnings.
         place = f"{parts.scheme}://{parts.netloc}" if parts.netloc and not bare else url
-        if place not in told:
-            yield from _of_address(url, host) if bare else _of_url(url, scheme, host)
-        told.add(place)
+        if (grpc, place) not in told:
+            yield from _of_address(url, host) if bare else _of_url(url, scheme, host, own_port=grpc)
+        told.add((grpc, place))
         if not _VERSIONS.fullmatch(version := one.get("protocolVersion", "")):
             yield CardWarning("UNKNOWN_VERSION", version)
         if binding not in _BINDINGS:
@@ -81,12 +82,13 @@ def _lacks(found: Mapping[str, Any], name: str) -> bool:
     return found.get(name) in (None, "")
 
 
-def _of_url(given: str, scheme: str, host: str) -> Iterator[CardWarning]:
+def _of_url(given: str, scheme: str, host: str, *, own_port: bool) -> Iterator[CardWarning]:
+    """Yield the warnings for a URL. `own_port`: only the name of its host must be that of the card, as for gRPC."""
     url = _split(given)
     if not url.scheme or not url.hostname:
         yield CardWarning("BAD_URL", given)
         return
-    if url.netloc.lower() != host:
+    if (url.hostname != _split(f"//{host}").hostname) if own_port else (url.netloc.lower() != host):
         yield CardWarning("OTHER_HOST", given)
     if url.scheme == "http" and (scheme == "https" or not is_loopback(url.hostname)):
         yield CardWarning("PLAIN_HTTP", given)
