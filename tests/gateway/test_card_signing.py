@@ -1,8 +1,11 @@
 """Signed cards, verified by the official library, and keys that cannot sign."""
 
+import asyncio
+import contextlib
 import json
 import logging
 import sys
+import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,8 +34,9 @@ from tests.gateway.test_card_schemas import RICH
 
 from taskplane.agents.agent import AgentCard
 from taskplane.agents.demo import Demo
-from taskplane.gateway.card_signing import CardSigner
+from taskplane.gateway.card_signing import KEPT, CardSigner
 from taskplane.gateway.settings import GatewaySettings
+from taskplane.gateway.web.translation_thread import THREAD, TranslationThread
 from taskplane.runtime.errors import Invalid
 from taskplane.runtime.principal import Principal
 
@@ -189,6 +193,35 @@ async def test_each_style_is_signed_by_itself_and_keeps_its_tag(tmp_path: Path) 
         assert len(signatures) == 3
 
 
+async def test_cards_of_free_namespaces_and_of_other_spellings_displace_no_signature(tmp_path: Path) -> None:
+    """a2a G7, a2a G8: anybody may ask for them, and a new signature of ECDSA changes the tag."""
+    async with open_all(tmp_path, ("demo", Demo()), **settings_of(tmp_path, KEYS["es256-pem"][2])) as plane:
+
+        async def tag(base: str) -> str:
+            return str((await plane.http.head(base + WELL_KNOWN)).headers["etag"])
+
+        before = [await tag(base) for base in ("", "/agents/demo")]
+        spellings = (f"/agents/{one}" for one in ("%64emo", "d%65mo", "de%6do", "dem%6f"))
+        for base in (*spellings, *(f"/api/a2a/n{number}/demo" for number in range(KEPT))):
+            await tag(base)
+        assert [await tag(base) for base in ("", "/agents/demo")] == before
+
+
+async def test_a_card_is_signed_once_in_the_thread_of_large_work() -> None:
+    """The event loop stays free, and equal cards that are asked for at once have one signature."""
+    threads: list[str] = []
+
+    def sign(payload: bytes) -> str:
+        threads.append(threading.current_thread().name)
+        return f"{len(threads)}..{payload.decode()}"
+
+    signer = CardSigner(sign, lambda card: json.dumps(card).encode())
+    with contextlib.closing(TranslationThread()) as worker:
+        made = await asyncio.gather(*(signer.sign({"name": "a"}, "1.0", worker, keep=True) for _ in range(20)))
+    assert len(threads) == 1 and threads[0].startswith(THREAD)
+    assert {one.protected for one in made} == {"1"}
+
+
 async def test_a_gateway_without_a_key_signs_nothing(tmp_path: Path) -> None:
     async with open_all(tmp_path) as plane:
         assert "signatures" not in await card_of(plane)
@@ -243,11 +276,13 @@ def test_a_key_that_cannot_sign_is_refused_with_the_reason(
     assert "secret" not in refused.value.message
 
 
-def test_the_id_of_a_jwk_is_that_of_its_signatures(tmp_path: Path) -> None:
+async def test_the_id_of_a_jwk_is_that_of_its_signatures(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, jwk(ECAlgorithm.to_jwk(_ECDSA), kid="own"), card_key_id="", card_key_url="")
     signer = CardSigner.configured(GatewaySettings(**settings))
     assert signer is not None
-    header = json.loads(urlsafe_b64decode(signer.sign({"name": "a"}, "1.0").protected + "=="))
+    with contextlib.closing(TranslationThread()) as worker:
+        signature = await signer.sign({"name": "a"}, "1.0", worker, keep=True)
+    header = json.loads(urlsafe_b64decode(signature.protected + "=="))
     assert header == {"alg": "ES256", "typ": "JOSE", "kid": "own"}
 
 

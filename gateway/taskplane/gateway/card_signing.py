@@ -3,6 +3,8 @@
 The libraries are those of the extra `signing`, and are imported for a gateway with a key alone.
 """
 
+import asyncio
+import hashlib
 import logging
 import warnings
 from collections.abc import Callable
@@ -16,13 +18,15 @@ from cachetools import LRUCache
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.gateway.translate.cards import PROTOCOL_0_3, Card
+from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime.errors import Invalid
 
 if TYPE_CHECKING:
     from jwt import PyJWK
 
 _log = logging.getLogger(__name__)
-_KEPT: Final = 1_000
+KEPT: Final = 1_000
+"""The number of signatures that are kept for the cards of agents, and as many for all others."""
 _ALGORITHMS: Final = frozenset(
     {"ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 )
@@ -37,7 +41,9 @@ class CardSigner:
         """`sign` returns the compact JWS of a payload; `canonical` the canonical JSON of a value."""
         self._sign = sign
         self._canonical = canonical
-        self._made: LRUCache[bytes, a2a.AgentCardSignature] = LRUCache(_KEPT)
+        self._kept: LRUCache[bytes, a2a.AgentCardSignature] = LRUCache(KEPT)
+        self._others: LRUCache[bytes, a2a.AgentCardSignature] = LRUCache(KEPT)
+        self._signing = asyncio.Lock()
 
     @classmethod
     def configured(cls, settings: GatewaySettings) -> "CardSigner | None":
@@ -67,13 +73,21 @@ class CardSigner:
 
         return cls(sign, cast("Callable[[Any], bytes]", rfc8785.dumps))
 
-    def sign(self, card: Card, style: str) -> a2a.AgentCardSignature:
-        """Return the signature of a card in one of its forms, by the values of the setting `card_style`."""
+    async def sign(self, card: Card, style: str, worker: TranslationThread, *, keep: bool) -> a2a.AgentCardSignature:
+        """Return the signature of a card in one of its forms, by the values of the setting `card_style`.
+
+        `keep`: it is the public card of an agent at its own address. Anybody can ask for cards with other URLs, by a
+        new namespace in the path; their signatures never displace one of these.
+        """
         payload = self._canonical(canonical_form(card, style))
-        found = self._made.get(payload)
-        if found is None:
-            protected, _, signature = self._sign(payload).split(".")
-            found = self._made[payload] = a2a.AgentCardSignature(protected=protected, signature=signature)
+        made, name = self._kept if keep else self._others, hashlib.sha256(payload).digest()
+        if (found := made.get(name)) is not None:
+            return found
+        # One at a time: equal cards are signed once, and large work waits for one signature at most.
+        async with self._signing:
+            if (found := made.get(name)) is None:
+                protected, _, signature = (await worker.run_long(self._sign, payload)).split(".")
+                found = made[name] = a2a.AgentCardSignature(protected=protected, signature=signature)
         return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.agents import Agent
@@ -15,9 +16,17 @@ JSONRPC_PATH: Final = "/jsonrpc"
 _VERSIONS: Final = ("1.0", "0.3")
 
 
-def public(plane: Plane, agent: Agent, base: str, style: str = "1.0") -> Card:
+async def public(plane: Plane, agent: Agent, base: str, style: str = "1.0") -> Card:
     """Return the card of an agent that is called below the path `base`, as everybody reads it."""
-    return STYLES[style](signed(plane, whole(plane, agent, agent.card, base), style))
+    found = whole(plane, agent, agent.card, base)
+    return STYLES[style](await signed(plane, found, style, keep=base in ("", base_of(agent.name))))
+
+
+def base_of(name: str) -> str:
+    """Return the base path of the agent with a name, which may have a namespace; empty for the default agent."""
+    if not name:
+        return ""
+    return ("/api/a2a/" if "/" in name else "/agents/") + "/".join(quote(part, safe="") for part in name.split("/"))
 
 
 def whole(plane: Plane, agent: Agent, card: a2a.AgentCard, base: str) -> a2a.AgentCard:
@@ -29,11 +38,11 @@ def whole(plane: Plane, agent: Agent, card: a2a.AgentCard, base: str) -> a2a.Age
     return found
 
 
-def signed(plane: Plane, card: a2a.AgentCard, style: str) -> a2a.AgentCard:
+async def signed(plane: Plane, card: a2a.AgentCard, style: str, *, keep: bool = False) -> a2a.AgentCard:
     """Return the card with the signature of one of its forms, if cards are signed. The signature covers no other
-    form."""
+    form. `keep`: it is a public card at an address of its agent."""
     if plane.signer is not None:
-        card.signatures.append(plane.signer.sign(STYLES[style](card), style))
+        card.signatures.append(await plane.signer.sign(STYLES[style](card), style, plane.worker, keep=keep))
     return card
 
 

@@ -1,11 +1,9 @@
 """The extended card of an agent, for authenticated callers (A2A 1.0 section 3.1.11)."""
 
-from urllib.parse import quote
-
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.gateway.a2a.call import Call
-from taskplane.gateway.a2a.card import signed, whole
+from taskplane.gateway.a2a.card import base_of, signed, whole
 from taskplane.gateway.a2a.lookup import find
 from taskplane.gateway.translate.dialect import CardAnswer
 from taskplane.runtime.errors import Refused
@@ -26,12 +24,5 @@ async def get(call: Call, _request: a2a.GetExtendedAgentCardRequest) -> CardAnsw
     request = xb.GetExtendedAgentCardRequest(agent=agent.name)
     card = (await call.plane.executor.GetExtendedAgentCard(request, timeout=_DEADLINE)).card
     card.capabilities.extended_agent_card = True
-    found = whole(call.plane, agent, card, _base(call.path))
-    return CardAnswer(signed(call.plane, found, call.version))
-
-
-def _base(path: str) -> str:
-    """Return the base path of the agent that a path or a tenant names; empty for the default one."""
-    if not path:
-        return ""
-    return ("/api/a2a/" if "/" in path else "/agents/") + "/".join(quote(part, safe="") for part in path.split("/"))
+    found = whole(call.plane, agent, card, base_of(call.path))
+    return CardAnswer(await signed(call.plane, found, call.version))

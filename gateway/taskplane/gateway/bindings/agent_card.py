@@ -15,7 +15,7 @@ async def well_known(plane: Plane, request: Request) -> Reply:
     agent = await find(plane, agent_name(request))
     style = "1.0" if version_of(asked_version(request)) == "1.0" else plane.settings.card_style
     base = request.scope["raw_path"].decode("latin-1").partition("/.well-known/")[0]
-    body = json_lines.encode(public(plane, agent, base, style))
+    body = json_lines.encode(await public(plane, agent, base, style))
     caching: Headers = [
         (b"vary", b"A2A-Version"),
         (b"cache-control", b"public, max-age=%d" % plane.settings.card_age),

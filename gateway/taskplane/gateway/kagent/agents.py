@@ -1,8 +1,6 @@
 """The agents under /api: a card as people read it."""
 
-from urllib.parse import quote
-
-from taskplane.gateway.a2a.card import public
+from taskplane.gateway.a2a.card import base_of, public
 from taskplane.gateway.a2a.card_warnings import security, warnings
 from taskplane.gateway.a2a.lookup import find
 from taskplane.gateway.kagent.envelope import data_reply
@@ -15,7 +13,7 @@ async def get(plane: Plane, request: Request) -> Reply:
     """Return the 1.0 card of an agent, its requirements to sign in, and the warnings about it for a client at
     the address of the request. Raise NotFound `AGENT_NOT_FOUND`."""
     agent = await find(plane, request.arguments["agent"])
-    card = public(plane, agent, f"/agents/{quote(agent.name, safe='')}")
+    card = await public(plane, agent, base_of(agent.name))
     found = {
         "name": agent.name,
         "isDefault": agent.is_default,

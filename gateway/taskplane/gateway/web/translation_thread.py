@@ -32,6 +32,10 @@ class TranslationThread:
         thread."""
         if size < LARGE:
             return work(*args, **kwargs)
+        return await self.run_long(work, *args, **kwargs)
+
+    async def run_long(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of `work`, which is long though it is small."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **kwargs))
 
     def close(self) -> None:
