@@ -1,13 +1,14 @@
 """The table of routes."""
 
 import re
+import sys
 
 import pytest
 from tests.gateway.plane import Plane
 
 from taskplane.api.reserved_names import RESERVED
 from taskplane.gateway.bindings import rest, rest_v0_3
-from taskplane.gateway.errors import MethodNotAllowed
+from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute
 from taskplane.gateway.routes import ROUTES, PublicRoute, Route, RouteTable
 from taskplane.runtime.errors import NotFound
 
@@ -102,12 +103,51 @@ def test_a_verb_is_no_part_of_an_id_unless_it_is_encoded(base: str, verb: str) -
     with pytest.raises(MethodNotAllowed) as caught:
         RouteTable().find("DELETE", f"{base}/tasks/t:{verb}")
     assert caught.value.allowed == ("POST" if verb == "cancel" else "GET, POST")
-    for path in (f"t:cancel:{verb}", f"t:{verb}/pushNotificationConfigs"):
+    for path in (f"t:cancel:{verb}", f"t:{verb}/pushNotificationConfigs", f":{verb}"):
         with pytest.raises(NotFound):
             RouteTable().find("POST", f"{base}/tasks/{path}")
     assert RouteTable().find("GET", f"{base}/tasks/t%3A{verb}")[1]["task"] == f"t:{verb}"
     assert RouteTable().find("GET", f"{base}/tasks/urn:x:{verb}led")[1]["task"] == f"urn:x:{verb}led"
     assert RouteTable().find("POST", f"{base}/tasks/urn:x:{verb}")[1]["task"] == "urn:x"
+
+
+@pytest.mark.parametrize("path", ["/tasks/{}", "/api/a2a/ns/demo/tasks/{}:cancel", "/ui/{}"])
+def test_a_path_of_more_than_16_384_characters_does_not_exist(path: str) -> None:
+    """It is refused before it is compared with any route."""
+    longest = path.format("t" * (16_384 - len(path.format(""))))
+    method = "POST" if path.endswith("cancel") else "GET"
+    assert RouteTable().find(method, longest)
+    for more in (1, 48_000):
+        with pytest.raises(NoSuchRoute) as caught:
+            RouteTable().find(method, path.format("t" * (len(longest) + more - len(path.format("")))))
+        assert caught.value.rest == ("" if path.startswith("/ui") else "1.0")
+
+
+def test_the_steps_of_a_lookup_do_not_grow_with_the_slashes_and_colons_of_a_path() -> None:
+    """Anyone may send a path, before authentication."""
+    table = RouteTable()
+
+    def steps(path: str) -> int:
+        """Return the number of calls of a lookup, those of built-in functions among them."""
+        events: list[str] = []
+        sys.setprofile(lambda _frame, event, _argument: events.append(event))
+        try:
+            with pytest.raises(NotFound):
+                table.find("GET", path)
+        finally:
+            sys.setprofile(None)
+        return len([event for event in events if event in ("call", "c_call")])
+
+    for times in (100, 1000):
+        for path in ("/api/a2a/ns/{}/tasks/{}/x", "/api/a2a/{}/{}/{}/tasks/{}", "/{}", "/ui{}x/"):
+            few, many = (path.replace("{}", "b:" * count) + "/a" * count + "/x" for count in (20, times))
+            assert steps(many) == steps(few) <= 400, path
+
+
+def test_only_a_path_that_begins_with_a_slash_exists() -> None:
+    for path in ("", "xapi/tasks", "api/ui-config", "*"):
+        with pytest.raises(NoSuchRoute):
+            RouteTable().find("GET", path)
 
 
 def test_a_refused_method_gets_the_methods_of_all_routes_of_the_path() -> None:

@@ -1,13 +1,12 @@
 """The table of routes. No path redirects; a slash at the end of a path makes no difference.
 
-Starlette's router tries one route after the other: 12 to 18 microseconds and about 60 Python calls for a request here,
-1 to 4 and 8 in this table. It also matches decoded paths, so that an id with an encoded slash would be two parts.
+Starlette's router tries one route after the other, with a regular expression each, and anyone may send a path that
+makes them slow. It also matches decoded paths, so that an id with an encoded slash would be two parts.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -127,79 +126,130 @@ ROUTES: Final[Sequence[PublicRoute | Route]] = (
     ),
 )
 
-# With a star it may have slashes.
-_PART: Final = re.compile(r"\{(\w+)(\*?)\}")
+# Characters of a path: five names of 255 characters, each character up to 12 in a path, and what is between them.
+_MAX_PATH: Final = 16 * 1024
+# Named parts of a path, `{name}` and `{name}:verb`; with a star, the whole rest of it.
+_PART: Final = re.compile(r"\{(\w+)(\*?)\}(:\w+)?")
 # In the REST binding a verb is no part of an id (a2a K5).
-_ID: Final = "(?=[^/])[^/:]*(?::(?!(?:cancel|subscribe)(?![^/:]))[^/:]*)*"
-_BELOW_AGENT: Final = re.compile("(?:/agents/[^/]+|/api/a2a/[^/]+/[^/]+)(?=/)")
+_VERBS: Final = frozenset({"cancel", "subscribe"})
 _REST_BEGINS: Final[Mapping[str, str]] = {
     re.split("[/:]", path[1:])[0]: version for version, (_, path, _) in _REST if not path.startswith("/{")
 }
 _Methods = dict[str, PublicRoute | Route]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A named part of a path. `verb`: what follows it in its segment. `verbless`: it has no verb of REST in it."""
+
+    name: str
+    verb: str
+    verbless: bool
+
+    def read(self, segment: str) -> str:
+        """Return the part of a segment, still encoded; empty if the segment does not fit."""
+        if self.verb:
+            if not segment.endswith(self.verb):
+                return ""
+            segment = segment[: -len(self.verb)]
+        if self.verbless and ":" in segment and not _VERBS.isdisjoint(segment.split(":")[1:]):
+            return ""
+        return segment
+
+
+class _Place:
+    """The paths that begin alike: what may follow, and the routes that end here by method."""
+
+    __slots__ = ("literal", "methods", "named", "rest")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Place] = {}
+        self.named: dict[_Part, _Place] = {}
+        self.methods: _Methods = {}
+        self.rest: tuple[str, _Methods] | None = None
+
+
 class RouteTable:
     """A lookup of routes. Paths are matched as they were sent and their named parts are decoded afterwards, so an id
-    may contain any character. A reserved name is no tenant, however it is encoded."""
+    may contain any character. A reserved name is no tenant, however it is encoded.
+
+    The time of a lookup grows with the length of a path alone, and not with its content: anyone may send one.
+    """
 
     def __init__(self, routes: Sequence[PublicRoute | Route] = ROUTES) -> None:
-        self._exact: dict[str, _Methods] = {}
-        # By first segment, empty for one with a name, and number of segments, 0 for any number.
-        self._patterns: dict[tuple[str, int], list[tuple[re.Pattern[str], _Methods]]] = {}
-        by_path: dict[str, _Methods] = {}
+        # Most calls come to a path without named parts.
+        self._exact = {(route.method, route.path): route for route in routes if "{" not in route.path}
+        self._root = _Place()
+        self._deepest = 0
         for route in routes:
-            by_path.setdefault(route.path, {})[route.method] = route
-        for path, methods in by_path.items():
-            if "{" in path:
-                is_rest = any(isinstance(route, Route) and route.rest for route in methods.values())
-                pattern = _PART.sub(partial(_pattern, _ID if is_rest else "[^/]+"), path.replace(".", r"\."))
-                self._patterns.setdefault(_key(path), []).append((re.compile(pattern), methods))
-            else:
-                self._exact[path] = methods
+            self._add(route)
 
     def find(self, method: str, path: str) -> tuple[PublicRoute | Route, Mapping[str, str]]:
-        """Return the route and the named parts of the path. Raise NoSuchRoute or MethodNotAllowed."""
+        """Return the route and the named parts of the path. Raise NoSuchRoute, also for a path of more than 16,384
+        characters, or MethodNotAllowed."""
         if path.endswith("/") and len(path) > 1:
             path = path[:-1]
         method = "GET" if method == "HEAD" else method
+        if (route := self._exact.get((method, path))) is not None:
+            return route, {}
+        before, *segments = path[:_MAX_PATH].split("/", self._deepest + 1)
+        if before or len(path) > _MAX_PATH:
+            raise NoSuchRoute(rest=_version_of(segments))
         allowed: set[str] = set()
         versions: set[str] = set()
-        for methods, arguments in self._matching(path):
+        for methods, encoded in _matching(self._root, segments):
+            arguments = {name: unquote(value) for name, value in encoded}
+            if arguments.get("tenant") in RESERVED:
+                continue
             if (route := methods.get(method)) is not None:
                 return route, arguments
             allowed |= methods.keys()
             versions |= {found.rest if isinstance(found, Route) else "" for found in methods.values()}
         if not allowed:
-            raise NoSuchRoute(rest=_version_of(path))
+            raise NoSuchRoute(rest=_version_of(segments))
         raise MethodNotAllowed(sorted(allowed), rest=versions.pop() if len(versions) == 1 else "")
 
-    def _matching(self, path: str) -> Iterator[tuple[_Methods, Mapping[str, str]]]:
-        """Yield the routes of a path by method, the literal ones first. They hide no other method of the rest: an id
-        may read like a literal part."""
-        if (methods := self._exact.get(path)) is not None:
-            yield methods, {}
-        first, count = path[1:].partition("/")[0], path.count("/")
-        for pattern, methods in (
-            *self._patterns.get((first, count), ()),
-            *self._patterns.get(("", count), ()),
-            *self._patterns.get((first, 0), ()),
-        ):
-            if (match := pattern.fullmatch(path)) is not None:
-                arguments = {name: unquote(value) for name, value in match.groupdict().items()}
-                if arguments.get("tenant") not in RESERVED:
-                    yield methods, arguments
+    def _add(self, route: PublicRoute | Route) -> None:
+        segments = route.path[1:].split("/")
+        self._deepest = max(self._deepest, len(segments))
+        place, verbless = self._root, isinstance(route, Route) and bool(route.rest)
+        for segment in segments:
+            if (named := _PART.fullmatch(segment)) is None:
+                place = place.literal.setdefault(segment, _Place())
+            elif named[2]:
+                place.rest = place.rest or (named[1], {})
+                place.rest[1][route.method] = route
+                return
+            else:
+                place = place.named.setdefault(_Part(named[1], named[3] or "", verbless), _Place())
+        place.methods[route.method] = route
 
 
-def _key(path: str) -> tuple[str, int]:
-    first = path.split("/")[1]
-    return "" if "{" in first else first, 0 if "*" in path else path.count("/")
+_Encoded = tuple[tuple[str, str], ...]
 
 
-def _pattern(segment: str, part: re.Match[str]) -> str:
-    return f"(?P<{part[1]}>{'.+' if part[2] else segment})"
+def _matching(
+    place: _Place, segments: Sequence[str], read: _Encoded = (), at: int = 0
+) -> Iterator[tuple[_Methods, _Encoded]]:
+    """Yield the routes of a path by method with its named parts, those with literal segments first. They hide no other
+    method of the others: an id may read like a literal segment."""
+    if at == len(segments):
+        if place.methods:
+            yield place.methods, read
+        return
+    segment = segments[at]
+    if (found := place.literal.get(segment)) is not None:
+        yield from _matching(found, segments, read, at + 1)
+    for part, below in place.named.items():
+        if value := part.read(segment):
+            yield from _matching(below, segments, (*read, (part.name, value)), at + 1)
+    if place.rest is not None and (value := "/".join(segments[at:])):
+        name, methods = place.rest
+        yield methods, (*read, (name, value))
 
 
-def _version_of(path: str) -> str:
+def _version_of(segments: Sequence[str]) -> str:
     """Return the version of the REST binding whose paths begin like this one; empty if none does."""
-    first, _, _ = _BELOW_AGENT.sub("", path)[1:].partition("/")
-    return _REST_BEGINS.get(first.partition(":")[0], "")
+    base = 2 if segments[:1] == ["agents"] else 4 if segments[:2] == ["api", "a2a"] else 0
+    first, _, _ = "".join(segments[base : base + 1]).partition(":")
+    return _REST_BEGINS.get(first, "")
