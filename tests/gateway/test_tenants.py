@@ -110,6 +110,18 @@ async def test_a_tenant_of_somebody_else_looks_like_a_task_that_does_not_exist(
         assert (refused.code, refused.reason) == (-32009, "VERSION_NOT_SUPPORTED"), operation
 
 
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+async def test_a_namespace_before_the_name_of_an_agent_makes_another_tenant(
+    both: Plane, place: HttpBinding | Grpc
+) -> None:
+    """a2a H14: only a path of kagent has namespaces."""
+    client = Client(both, place)
+    task = await both.send("hello")
+    for tenant in ("x/demo", "elsewhere/other", "default/demo"):
+        for operation, params in (("GetTask", {"id": task["id"]}), ("SendMessage", {"message": said("hello")})):
+            assert (await client.error(operation, {**params, "tenant": tenant})).code == NO_TASK, (operation, tenant)
+
+
 @pytest.mark.parametrize("make", [Below, AtAgent])
 async def test_at_the_path_of_an_agent_a_tenant_is_that_agent_or_the_callers_own(
     both: Plane, make: type[Below] | type[AtAgent]
