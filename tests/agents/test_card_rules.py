@@ -154,11 +154,22 @@ def test_an_error_names_five_fields_and_counts_the_others() -> None:
     assert "default_input_modes[5]" not in refused.value.message
 
 
-def test_the_card_file_of_a_worker_is_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("card", "problem"),
+    [
+        (
+            {"name": "Far", "skills": [{"id": "s"}]},
+            "breaks rules of A2A: skills[0].name is required; skills[0].description is required ",
+        ),
+        ({"name": " "}, "has no name "),
+    ],
+)
+def test_the_card_file_of_a_worker_is_checked_and_named(tmp_path: Path, card: Any, problem: str) -> None:
     path = tmp_path / "card.json"
-    path.write_text(json.dumps({"name": "Far", "skills": [{"id": "s"}]}))
-    with pytest.raises(Invalid, match=r"skills\[0\]\.name is required; skills\[0\]\.description is required"):
+    path.write_text(json.dumps(card))
+    with pytest.raises(Invalid) as refused:
         load_agents([f"far=worker:{path}"])
+    assert refused.value.message.endswith(f"its card {problem}({path})")
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))

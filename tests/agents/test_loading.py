@@ -41,6 +41,9 @@ class Slow(Greeter):
     async def policy(self, turn):
         return Policy(strategy="queue")
 
+class Extra(Greeter):
+    extended_card = AgentCard(name="more", version="1")
+
 class Quitter(Greeter):
     def __init__(self):
         raise SystemExit(3)
@@ -93,6 +96,7 @@ def test_without_a_name_the_demo_agent_is_loaded() -> None:
         ("{module}:Blank", "its card has no name", "AgentCard(name="),
         ("{module}:Fixed", "`policy` is of type Policy, not a method", "def policy(self, turn)"),
         ("{module}:Slow", "`policy` is a coroutine", "def policy(self, turn)"),
+        ("{module}:Extra", "`extended_card` is of type AgentCard, not a method", "def extended_card(self, caller)"),
         ("{module}:Quitter", "its factory failed: SystemExit", "raise SystemExit"),
         ("{module}:Coroutine", "`run` is a coroutine", "yield"),
         ("a/b={module}:greeter", "'a/b' is not a valid agent name", "letters"),

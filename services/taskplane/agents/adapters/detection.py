@@ -22,6 +22,7 @@ OLD_SDK: Final = (
 )
 """The advice for code of the SDK before 1.0."""
 _POLICY: Final = "write `def policy(self, turn)` that returns a Policy"
+_EXTENDED: Final = "write `def extended_card(self, caller)` that returns an AgentCard or None"
 _CARD: Final = "AgentCard(name=..., description=..., version=...)"
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 # Fields of a card that one error names.
@@ -190,7 +191,7 @@ def _checked(agent: Agent, spec: str) -> Agent:
         problem = f"its `card` is a {type(card).__module__}.{type(card).__qualname__}{place}"
         raise bad_agent(spec, problem, f"import AgentCard from taskplane.agents: {_CARD}")
     if not card.name.strip():
-        raise bad_agent(spec, f"its card has no name{in_parentheses(defined_at(agent))}", f"give it one: {_CARD}")
+        raise bad_agent(spec, f"its card has no name{_place_of_card(agent)}", f"give it one: {_CARD}")
     if inspect.iscoroutinefunction(agent.run):
         problem = f"`run` is a coroutine, not a generator{in_parentheses(defined_at(agent))}"
         raise bad_agent(spec, problem, "yield changes in it instead of returning a result")
@@ -199,6 +200,9 @@ def _checked(agent: Agent, spec: str) -> Agent:
         raise bad_agent(spec, f"`policy` is of type {type(policy).__name__}, not a method", _POLICY)
     if inspect.iscoroutinefunction(policy):
         raise bad_agent(spec, "`policy` is a coroutine; it must be a plain method", _POLICY)
+    extended: object = getattr(agent, "extended_card", None)
+    if extended is not None and not callable(extended):
+        raise bad_agent(spec, f"`extended_card` is of type {type(extended).__name__}, not a method", _EXTENDED)
     return _with_good_card(agent, spec)
 
 
@@ -208,5 +212,10 @@ def _with_good_card(agent: Agent, spec: str) -> Agent:
         return agent
     fields = "; ".join(str(one) for one in broken[:_SHOWN])
     more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
-    problem = f"its card breaks rules of A2A: {fields}{more}{in_parentheses(defined_at(agent))}"
+    problem = f"its card breaks rules of A2A: {fields}{more}{_place_of_card(agent)}"
     raise bad_agent(spec, problem, "; ".join(dict.fromkeys(one.remedy for one in broken[:_SHOWN])))
+
+
+def _place_of_card(agent: Agent) -> str:
+    """Return the file of the card of an agent that workers run; for another agent, the place of its class."""
+    return in_parentheses(getattr(agent, "card_file", "") or defined_at(agent))
