@@ -178,15 +178,15 @@ async def test_a_card_is_cached_by_its_tag_and_varies_by_version(tmp_path: Path)
         assert (await plane.http.get(WELL_KNOWN, headers={**NEW, "If-None-Match": first.headers["etag"]})).is_success
 
 
-async def test_a_tag_has_precedence_over_the_time_of_change(tmp_path: Path) -> None:
-    """a2a G7, RFC 9110 section 13.2.2."""
+async def test_a_tag_has_precedence_over_the_time_of_change_which_must_be_equal(tmp_path: Path) -> None:
+    """a2a G7, RFC 9110 section 13.2.2. A later time is that of another gateway, which may have seen an older card."""
     async with open_behind(tmp_path) as behind, open_front(behind) as plane:
         first = await plane.http.get(WELL_KNOWN)
         tag, changed = first.headers["etag"], first.headers["last-modified"]
         later, earlier = "Fri, 01 Jan 2100 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT"
         for given, status in (
             ({"If-Modified-Since": changed}, 304),
-            ({"If-Modified-Since": later}, 304),
+            ({"If-Modified-Since": later}, 200),
             ({"If-Modified-Since": earlier}, 200),
             ({"If-Modified-Since": "yesterday"}, 200),
             ({"If-None-Match": '"other"', "If-Modified-Since": later}, 200),

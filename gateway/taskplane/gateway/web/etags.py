@@ -42,11 +42,12 @@ def if_changed(request: Request, reply: Response, tag: bytes = b"", caching: Hea
 def if_modified(request: Request, reply: Response, changed_at: float, caching: Headers) -> Response:
     """Return the reply as `if_changed` does, with the time when its content changed, in seconds since 1970.
 
-    If-Modified-Since counts without If-None-Match alone (RFC 9110, section 13.2.2).
+    If-Modified-Since counts without If-None-Match alone (RFC 9110, section 13.2.2), and must be exactly this time: a
+    later one may be that of older content, which another process saw later.
     """
     tag = digest(reply.body)
     by_tag = bool(request.header(b"if-none-match"))
-    is_known = is_current(request, tag) if by_tag else int(changed_at) <= _seen_at(request)
+    is_known = is_current(request, tag) if by_tag else int(changed_at) == _seen_at(request)
     changed = formatdate(changed_at, usegmt=True).encode()
     return _unless_known(reply, is_known, [(b"etag", tag), (b"last-modified", changed), *caching])
 
