@@ -45,6 +45,7 @@ def test_keys_are_added_below_the_content_of_the_file(tmp_path: Path) -> None:
         (["ann", "--id", "a.b"], "BAD_KEY_ID"),
         (["ann", "--scope", "all"], "BAD_SCOPE"),
         (["a\nb"], "BAD_NAME"),
+        (["eve", "--tenant", "api"], "BAD_KEY_FILE"),
     ],
 )
 def test_a_refused_key_leaves_the_file_unchanged(tmp_path: Path, arguments: list[str], code: str) -> None:
@@ -56,9 +57,18 @@ def test_a_refused_key_leaves_the_file_unchanged(tmp_path: Path, arguments: list
     assert file.read_bytes() == before
 
 
-def test_a_file_that_is_not_a_key_file_is_refused(tmp_path: Path) -> None:
+def test_a_refused_key_makes_no_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    file.write_text("not toml at all")
+    done = taskplane("key", "create", "eve", "--tenant", "v1", "--file", str(file))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  BAD_KEY_FILE")
+    assert "the tenant 'v1' is reserved" in done.stderr
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("content", [b"not toml at all", b"# \xff\n"])
+def test_a_file_that_is_not_a_key_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_bytes(content)
     done = taskplane("key", "create", "ann", "--file", str(file))
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  BAD_KEY_FILE")
-    assert file.read_text() == "not toml at all"
+    assert file.read_bytes() == content

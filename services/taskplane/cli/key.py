@@ -13,7 +13,7 @@ from taskplane.cli.options import Output
 from taskplane.cli.output_file import opened, unusable
 from taskplane.cli.render import print_json
 from taskplane.cli.report import note, report_error
-from taskplane.gateway.auth.key_file import SCOPES, KeyFile
+from taskplane.gateway.auth.key_file import SCOPES, read_keys
 from taskplane.runtime.errors import Invalid, PlaneError
 
 _SECRET_BYTES: Final = 32
@@ -42,7 +42,10 @@ def create_key(
 
 
 def _added(file: Path, owner: str, key_id: str, tenant: str, scopes: Sequence[str], days: int) -> str:
-    """Add a key to the file and return it. Raise Invalid; the file is unchanged then."""
+    """Add a key to the file and return it.
+
+    Raise Invalid, also if a gateway would refuse the file with this key; the file is unchanged then.
+    """
     unknown = sorted(set(scopes) - SCOPES)
     if unknown:
         known = ", ".join(sorted(SCOPES))
@@ -51,8 +54,8 @@ def _added(file: Path, owner: str, key_id: str, tenant: str, scopes: Sequence[st
         raise Invalid(f"the id {key_id!r} must not contain a dot", reason="BAD_KEY_ID")
     try:
         is_new = not file.exists() or not file.stat().st_size
-        before = "" if is_new else file.read_text("utf-8")
-        if not is_new and key_id in KeyFile(file, tenant).ids:
+        before = b"" if is_new else file.read_bytes()
+        if not is_new and key_id in read_keys(before, file, ""):
             raise Invalid(
                 f"{file} already has a key with the id {key_id!r}",
                 reason="KEY_EXISTS",
@@ -60,9 +63,11 @@ def _added(file: Path, owner: str, key_id: str, tenant: str, scopes: Sequence[st
             )
         secret = secrets.token_urlsafe(_SECRET_BYTES)
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        text = before.rstrip("\n") + "\n\n" * bool(before) + _table(key_id, digest, owner, tenant, scopes, days)
+        table = _table(key_id, digest, owner, tenant, scopes, days).encode()
+        content = before.rstrip(b"\n") + b"\n\n" * bool(before) + table
+        read_keys(content, file, "")
         with opened(file) as target:
-            target.write(text.encode())
+            target.write(content)
         if is_new:
             file.chmod(_PRIVATE)
     except OSError as error:

@@ -61,11 +61,6 @@ class KeyFile:
         self._keys: Mapping[str, Key] = {}
         self._load()
 
-    @property
-    def ids(self) -> frozenset[str]:
-        """Return the ids of the keys."""
-        return frozenset(self._keys)
-
     def find(self, token: str) -> Key:
         """Return the key of `token`, in constant time. Raise Unauthenticated `BAD_CREDENTIALS` if it is unknown, wrong
         or expired."""
@@ -107,53 +102,64 @@ class KeyFile:
     def _load(self) -> None:
         """Read the file. Raise Invalid, and change nothing, if it has a mistake."""
         try:
-            stamp = self._path.stat().st_mtime_ns
-            found = tomllib.loads(self._path.read_text("utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise Invalid(f"cannot read the API keys in {self._path}: {error}", reason="BAD_KEY_FILE") from error
-        tables = cast("list[Any] | None", found.get("keys"))
-        if not isinstance(tables, list) or not tables:
-            raise Invalid(f"{self._path} has no [[keys]]", reason="BAD_KEY_FILE")
-        keys = [self._read(table, index) for index, table in enumerate(tables)]
-        if len({key.id for key in keys}) != len(keys):
-            raise Invalid(f"{self._path} has two keys with the same id", reason="BAD_KEY_FILE")
-        self._keys, self._stamp = {key.id: key for key in keys}, stamp
+            stamp, content = self._path.stat().st_mtime_ns, self._path.read_bytes()
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+        self._keys, self._stamp = read_keys(content, self._path, self._tenant), stamp
 
-    def _read(self, table: Any, index: int) -> Key:
-        where = f"{self._path}: key {index + 1}"
-        fields: dict[str, Any] = table if isinstance(table, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-        unknown = sorted(fields.keys() - _FIELDS)
-        if unknown:
-            raise Invalid(f"{where}: unknown field {unknown[0]}", reason="BAD_KEY_FILE")
-        name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
-        if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
-            raise Invalid(f"{where}: id, sha256 and owner are required", reason="BAD_KEY_FILE")
-        if "." in name or not _DIGEST.fullmatch(digest):
-            raise Invalid(
-                f"{where}: id must not contain a dot, and sha256 must have 64 hexadecimal digits", reason="BAD_KEY_FILE"
-            )
-        scopes = cast("list[Any] | None", fields.get("scopes", [*_DEFAULT_SCOPES]))
-        if (
-            not isinstance(scopes, list)
-            or not scopes
-            or not all(isinstance(one, str) and one in SCOPES for one in scopes)
-        ):
-            raise Invalid(f'{where}: scopes must be "read", "write" or "operate"', reason="BAD_KEY_FILE")
-        expires = fields.get("expires")
-        if expires is not None and not isinstance(expires, datetime):
-            raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")
-        moment = 0.0
-        if expires is not None:
-            moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
-        may_write, may_operate = "write" in scopes, "operate" in scopes
-        may_read = may_write or "read" in scopes
-        tenant = fields.get("tenant", self._tenant)
-        if not isinstance(tenant, str):
-            raise Invalid(f"{where}: tenant must be a string", reason="BAD_KEY_FILE")
-        if tenant in RESERVED:
-            raise Invalid(
-                f"{where}: the tenant {tenant!r} is reserved, since a path of the gateway begins with it",
-                reason="BAD_KEY_FILE",
-                suggestion="give the tenant another name",
-            )
-        return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)
+
+def read_keys(content: bytes, path: Path, tenant: str) -> Mapping[str, Key]:
+    """Return the keys by id of the content of a key file. `path` is for errors, `tenant` that of keys that name none.
+
+    Raise Invalid `BAD_KEY_FILE` if a gateway would not take this file.
+    """
+    try:
+        found = tomllib.loads(content.decode("utf-8-sig"))
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+    tables = cast("list[Any] | None", found.get("keys"))
+    if not isinstance(tables, list) or not tables:
+        raise Invalid(f"{path} has no [[keys]]", reason="BAD_KEY_FILE")
+    keys = [_read(table, f"{path}: key {index + 1}", tenant) for index, table in enumerate(tables)]
+    if len({key.id for key in keys}) != len(keys):
+        raise Invalid(f"{path} has two keys with the same id", reason="BAD_KEY_FILE")
+    return {key.id: key for key in keys}
+
+
+def _read(table: Any, where: str, default_tenant: str) -> Key:
+    fields: dict[str, Any] = table if isinstance(table, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    unknown = sorted(fields.keys() - _FIELDS)
+    if unknown:
+        raise Invalid(f"{where}: unknown field {unknown[0]}", reason="BAD_KEY_FILE")
+    name, digest, owner = (fields.get(field) for field in ("id", "sha256", "owner"))
+    if not (isinstance(name, str) and isinstance(digest, str) and isinstance(owner, str) and name and owner):
+        raise Invalid(f"{where}: id, sha256 and owner are required", reason="BAD_KEY_FILE")
+    if "." in name or not _DIGEST.fullmatch(digest):
+        raise Invalid(
+            f"{where}: id must not contain a dot, and sha256 must have 64 hexadecimal digits", reason="BAD_KEY_FILE"
+        )
+    scopes = cast("list[Any] | None", fields.get("scopes", [*_DEFAULT_SCOPES]))
+    if not isinstance(scopes, list) or not scopes or not all(isinstance(one, str) and one in SCOPES for one in scopes):
+        raise Invalid(f'{where}: scopes must be "read", "write" or "operate"', reason="BAD_KEY_FILE")
+    expires = fields.get("expires")
+    if expires is not None and not isinstance(expires, datetime):
+        raise Invalid(f"{where}: expires must be a date and time", reason="BAD_KEY_FILE")
+    moment = 0.0
+    if expires is not None:
+        moment = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)).timestamp()
+    may_write, may_operate = "write" in scopes, "operate" in scopes
+    may_read = may_write or "read" in scopes
+    tenant = fields.get("tenant", default_tenant)
+    if not isinstance(tenant, str):
+        raise Invalid(f"{where}: tenant must be a string", reason="BAD_KEY_FILE")
+    if tenant in RESERVED:
+        raise Invalid(
+            f"{where}: the tenant {tenant!r} is reserved, since a path of the gateway begins with it",
+            reason="BAD_KEY_FILE",
+            suggestion="give the tenant another name",
+        )
+    return Key(name, digest.lower(), tenant, owner, may_read, may_write, may_operate, moment)
+
+
+def _unreadable(path: Path, error: Exception) -> Invalid:
+    return Invalid(f"cannot read the API keys in {path}: {error}", reason="BAD_KEY_FILE")
