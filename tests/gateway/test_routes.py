@@ -188,13 +188,43 @@ async def test_a_wrong_method_of_a_rest_path_gets_a_rest_error(plane: Plane) -> 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_path_that_begins_like_one_of_rest_is_refused_in_the_form_of_its_version(plane: Plane) -> None:
-    for base in ("", "/agents/demo"):
+    for base in ("", "/agents/demo", "/acme", "/demo/acme"):
         reply = await plane.http.get(f"{base}/tasks/a/none")
         error = reply.json()["error"]
         assert (reply.status_code, error["code"], error["status"]) == (404, 404, "UNIMPLEMENTED")
         assert error["details"][0]["reason"] == "NO_SUCH_ROUTE"
         reply = await plane.http.get(f"{base}/v1/none")
         assert (reply.status_code, reply.json()["type"], reply.json()["code"]) == (404, "MethodNotFoundError", -32601)
+
+
+@pytest.mark.parametrize(
+    ("path", "version"),
+    [
+        ("/acme/tasks/a/none", "1.0"),
+        ("/demo/acme/tasks/a", "1.0"),
+        ("/a%20b/message:none", "1.0"),
+        ("/agents/demo/acme/tasks/a/none", "1.0"),
+        ("/api/a2a/ns/demo/acme/none/extendedAgentCard", "1.0"),
+        ("//tasks/a", "1.0"),
+        ("/agents/demo//tasks", "1.0"),
+        ("/message%3Asend", "1.0"),
+        ("/message%3Asend/tasks", "1.0"),
+        ("/%74asks/a", "1.0"),
+        ("/acme/v1/tasks", "0.3"),
+        ("//v1/tasks", "0.3"),
+        ("/acme/none", ""),
+        ("/api/none/tasks", ""),
+        ("/%61pi/tasks/a", ""),
+        ("/agents/demo/none", ""),
+    ],
+)
+def test_a_wrong_path_below_a_tenant_or_with_other_spelling_has_the_version_of_its_rest(
+    path: str, version: str
+) -> None:
+    """a2a I4: official clients read a 404 without an ErrorInfo as a method that does not exist."""
+    with pytest.raises(NoSuchRoute) as caught:
+        RouteTable().find("GET", path)
+    assert caught.value.rest == version
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -249,7 +249,11 @@ def _matching(
 
 
 def _version_of(segments: Sequence[str]) -> str:
-    """Return the version of the REST binding whose paths begin like this one; empty if none does."""
-    base = 2 if segments[:1] == ["agents"] else 4 if segments[:2] == ["api", "a2a"] else 0
-    first, _, _ = "".join(segments[base : base + 1]).partition(":")
-    return _REST_BEGINS.get(first, "")
+    """Return the version of the REST binding whose paths begin like this one, below a tenant or not; empty if none
+    does. Empty segments and encodings make no difference."""
+    written = [unquote(segment) for segment in segments if segment]
+    below = written[2 if written[:1] == ["agents"] else 4 if written[:2] == ["api", "a2a"] else 0 :]
+    # Only what follows a tenant may begin later.
+    firsts = [re.split("[/:]", segment, maxsplit=1)[0] for segment in below]
+    found = [_REST_BEGINS.get(first, "") for first in firsts[: 1 if firsts and below[0] in RESERVED else None]]
+    return next(filter(None, found), "")
