@@ -1,5 +1,7 @@
 """A send under an idempotency key is one request, however a binding writes it (a2a D12)."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -72,9 +74,32 @@ async def test_a_key_used_over_another_binding_of_1_0_names_the_same_task(plane:
     assert len(found) == 1
 
 
-async def test_a_key_used_in_both_versions_names_the_same_task_if_both_sends_block(plane: Plane) -> None:
-    """a2a D12: both versions are one model."""
-    key, message = fresh(), said("hello")
-    first = (await plane.result("SendMessage", {"message": message}, Idempotency_Key=key))["task"]["id"]
-    for each in (over_jsonrpc, over_rest, over_grpc):
-        assert await each(plane, message, {"blocking": True}, key) == first
+async def test_a_key_used_in_both_versions_names_the_same_task_however_long_its_sends_wait(plane: Plane) -> None:
+    """a2a D12: both versions are one model, and the time of the answer is no part of the request."""
+    key, message = fresh(), {**said("hello"), "role": "ROLE_USER"}
+    found = {await over_stream(plane, path, message, key, asked) for path, asked in _STREAMED}
+    for waits in (False, True):
+        for each in (over_jsonrpc, over_rest, over_grpc):
+            found.add(await each(plane, message, {"blocking": waits}, key))
+        for client in (Client(plane, JsonRpc()), Client(plane, Rest()), Client(plane, Grpc())):
+            params: Json = {"message": message, "configuration": {"returnImmediately": not waits}}
+            found.add((await client.result("SendMessage", params, Idempotency_Key=key))["task"]["id"])
+    assert len(found) == 1
+
+
+_STREAMED: Sequence[tuple[str, Json]] = (
+    ("/v1/message:stream", {}),
+    ("/v1/message:stream", {"blocking": True}),
+    ("/message:stream", {}),
+    ("/message:stream", {"returnImmediately": True}),
+)
+
+
+async def over_stream(plane: Plane, path: str, message: Json, key: str, configuration: Json) -> str:
+    """Send over REST with a stream, and return the id of the task in its first event."""
+    body = {"message": message, "configuration": configuration}
+    async with plane.http.stream("POST", path, json=body, headers={"idempotency-key": key}) as reply:
+        async for line in reply.aiter_lines():
+            if line.startswith("data:"):
+                return str(json.loads(line[5:])["task"]["id"])
+    raise AssertionError(reply.status_code)

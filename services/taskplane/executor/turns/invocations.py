@@ -17,8 +17,8 @@ def identify(request: pb.SubmitRequest, caller: Principal, agent: str) -> tuple[
     """Return the invocation id of a send and the hash of its request.
 
     With a key the id is derived from kind of key, tenant, owner, agent and key, so that a repeat has the same id. The
-    hash is made of the canonical JSON of message, configuration and metadata. Without a key both are new. Invalid: the
-    key is longer than 255 characters.
+    hash is made of the canonical JSON of message, configuration and metadata, without `returnImmediately`. Without a
+    key both are new. Invalid: the key is longer than 255 characters.
     """
     key = request.idempotency_key
     if not key:
@@ -59,8 +59,11 @@ def _keyed(kind: str, caller: Principal, agent: str, key: str) -> str:
 
 def _hash(request: a2a.SendMessageRequest) -> bytes:
     canonical: dict[str, Any] = {"message": readable(request.message)}
+    configuration = readable(request.configuration)
+    # When a send is answered: streams ignore it, and the versions of A2A have different defaults.
+    configuration.pop("returnImmediately", None)
     # One without content says the same as one that is missing.
-    if configuration := readable(request.configuration):
+    if configuration:
         canonical["configuration"] = configuration
     # An empty one is what remains of metadata that named a cursor only.
     if request.metadata.fields:
