@@ -136,6 +136,38 @@ async def test_c5_a_stream_of_the_official_client_continues_after_a_restart_of_t
     assert state(events[-1]) == "COMPLETED"
 
 
+@over_http
+async def test_p12_a_stream_that_a_gateway_ends_in_good_order_has_each_event_though_the_task_has_ended(
+    tmp_path: Path, version: str, binding: str
+) -> None:
+    """The end of the stream reaches the client after the end of the task, which another gateway tells."""
+    agent = Stepped()
+    async with (
+        asyncio.timeout(60),
+        open_behind(tmp_path, ("scripted", agent)) as behind,
+        open_front(behind) as other,
+        AsyncExitStack() as fronts,
+    ):
+        first = await fronts.enter_async_context(open_front(behind))
+        async with (
+            cutting("127.0.0.1", first.gateway.port) as proxy,
+            acting("stream", at(first, proxy.port, version, binding), request=request("go")) as printed,
+        ):
+            events: list[Json] = []
+            while text(events) != "begun, ":
+                events.append(await anext(printed))
+            proxy.passing.clear()
+            proxy.aim("127.0.0.1", other.gateway.port)
+            await fronts.aclose()
+            agent.end()
+            await other.streamed("SubscribeToTask", {"id": payload(events[0])["id"]}, last_event_id=cursors(events)[-1])
+            proxy.passing.set()
+            events += [event async for event in printed]
+    assert generations(events) == list(range(1, len(events) + 1))
+    assert text(events) == "begun, ended"
+    assert state(events[-1]) == "COMPLETED"
+
+
 @every_binding
 async def test_p12_a_task_that_has_ended_is_resumed_after_any_of_its_cursors(
     plane: Plane, version: str, binding: str

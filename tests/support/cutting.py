@@ -28,6 +28,9 @@ class CuttingProxy:
         """The bytes at the end of an event; at first those of a server-sent event."""
         self.cut_every_bytes: int | None = None
         """Cuts each connection once it has passed so many bytes towards the client."""
+        self.passing = asyncio.Event()
+        """Passes bytes towards clients only while it is set, as it is at first."""
+        self.passing.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forwards one connection."""
@@ -89,6 +92,8 @@ class CuttingProxy:
                 return
             self.answers += counted and not passed
             passed += len(data)
+            if counted:
+                await self.passing.wait()
             writer.write(data)
             await writer.drain()
         if not writer.transport.is_closing():

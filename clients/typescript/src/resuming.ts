@@ -115,6 +115,7 @@ async function* follow(client: Client, followed: Followed, options: Options): Ev
     if (place?.cursor) headers = { "Last-Event-ID": place.cursor };
     const call = new Call(options, headers);
     let lost = closed();
+    let refused = false;
     try {
       try {
         const events = place ? client.resubscribeTask({ tenant, id: place.taskId }, call.options) : begin?.(call.options);
@@ -128,15 +129,19 @@ async function* follow(client: Client, followed: Followed, options: Options): Ev
         }
       } catch (error) {
         // A server without cursors refuses the subscription of a task that has ended.
-        if (!(seen && place && toldBy(error) instanceof UnsupportedOperationError)) throw error;
+        refused = seen && place !== undefined && toldBy(error) instanceof UnsupportedOperationError;
+        if (!refused) throw error;
       }
       if (place) {
         const task = await client.getTask({ tenant, id: place.taskId, historyLength: undefined }, call.options);
-        if (task.status && until.has(task.status.state)) {
-          if (!place.cursor || cursorOf(task) !== place.cursor) yield { payload: { $case: "task", value: task } };
+        const ended = task.status !== undefined && until.has(task.status.state);
+        if (ended && place.cursor && cursorOf(task) === place.cursor) return;
+        if (ended && (refused || !place.cursor)) {
+          yield { payload: { $case: "task", value: task } };
           return;
         }
-        pauses.answered();
+        // The events of a task that has ended come after the cursor; without them the time goes on.
+        if (!ended) pauses.answered();
       }
     } catch (error) {
       lost = call.lost(error);
