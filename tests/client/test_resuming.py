@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from a2a.client import Client, ClientCallContext
+from a2a.client import A2AClientError, Client, ClientCallContext
 from a2a.types import Message, Part, Role, SendMessageRequest, StreamResponse, TaskState
 from a2a.utils.errors import InvalidParamsError
 from tests.gateway.plane import Plane, fresh, open_all
@@ -83,10 +83,12 @@ async def test_a_cut_before_the_first_event_sends_under_the_same_key(plane: Plan
 
 
 class FailsOnce(grpc.GenericRpcHandler):
-    """Fails the first call with an internal error, and passes the others on to a gateway."""
+    """Fails the first call, and passes the others on to a gateway. `bare`: with this status alone, in place of an
+    internal error."""
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, plane: Plane, bare: grpc.StatusCode | None = None) -> None:
         self.calls: list[tuple[str, str]] = []
+        self._bare = bare
         self._channel: Any = plane.channel
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -95,7 +97,9 @@ class FailsOnce(grpc.GenericRpcHandler):
         async def serve(request: bytes, context: Any) -> AsyncIterator[bytes]:
             metadata = [pair for pair in context.invocation_metadata() if pair[0] not in ("user-agent", "te")]
             self.calls.append((method.rpartition("/")[2], dict(metadata).get("idempotency-key", "")))
-            if len(self.calls) == 1:
+            if len(self.calls) == 1 and self._bare is not None:
+                await context.abort(self._bare)
+            elif len(self.calls) == 1:
                 told = (status_grpc_0_3 if method.startswith("/a2a.v1") else status_grpc)(
                     Internal("internal error"), "r"
                 )
@@ -108,9 +112,12 @@ class FailsOnce(grpc.GenericRpcHandler):
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
-async def test_an_internal_error_over_grpc_is_no_refusal(plane: Plane, version: str) -> None:
-    """D12: the message is sent again under its key."""
-    fails, key = FailsOnce(plane), fresh()
+@pytest.mark.parametrize("bare", [None, grpc.StatusCode.CANCELLED], ids=["internal", "cancelled"])
+async def test_an_internal_error_and_a_cancellation_by_the_server_over_grpc_are_no_refusals(
+    plane: Plane, bare: grpc.StatusCode | None, version: str
+) -> None:
+    """D12: the message is sent again under its key. A server that stops cancels the calls of that moment."""
+    fails, key = FailsOnce(plane, bare), fresh()
     server = grpc.aio.server(handlers=[fails])
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -161,11 +168,18 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(plane: Plane, 
     assert away.value.reason == "SILENT"
 
 
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+async def test_a_request_that_is_too_large_for_grpc_is_refused_at_once(plane: Plane, version: str) -> None:
+    async with asyncio.timeout(30), official(plane, plane.public.port, "GRPC", version) as client:
+        with pytest.raises(A2AClientError, match="RESOURCE_EXHAUSTED"):
+            await anext(resumed(client, request("x" * 5_000_000)))
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 async def test_a_limit_of_streams_is_waited_for(tmp_path: Path, binding: str) -> None:
     async with (
         open_all(tmp_path, max_streams_per_principal=1) as plane,
-        official(plane, plane.gateway.port, binding) as client,
+        official(plane, plane.public.port if binding == "GRPC" else plane.gateway.port, binding) as client,
     ):
         first = resumed(client, request("slow 200"))
         await anext(first)

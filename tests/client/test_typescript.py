@@ -247,6 +247,15 @@ async def test_a_refusal_is_that_of_the_client_and_a_server_that_is_away_is_told
     assert (unreachable["failed"], unreachable["reason"]) == ("Unreachable", reason)
 
 
+@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@pytest.mark.parametrize("act", ["send", "stream"])
+async def test_a_request_that_is_too_large_for_grpc_is_refused_at_once(plane: Plane, act: str, version: str) -> None:
+    where = at(plane, 0, version, "GRPC")
+    (refused,) = await acted(act, where, request=request("x" * 5_000_000), giveUpAfter=50)
+    assert refused["failed"] != "Unreachable"
+    assert "larger than max" in refused["message"]
+
+
 async def test_an_abort_ends_the_stream_at_once_and_leaves_no_timers(plane: Plane) -> None:
     (ended,) = await acted("abort", at(plane), request=request("slow 200"))
     assert (ended["reason"], ended["timers"]) == ("Error: enough", [])

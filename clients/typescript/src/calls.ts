@@ -6,9 +6,10 @@ import { failureOf, isAway, Unreachable, unreachable } from "./failures.ts";
 import { answerOf } from "./fetching.ts";
 
 // Of a server that cannot work now. Codes of JSON-RPC: an internal error, and too many requests or streams. Codes of gRPC:
-// cancelled by the server, deadline exceeded, resource exhausted, internal, unavailable.
+// cancelled by the server, deadline exceeded, internal, unavailable.
 const AWAY: ReadonlySet<unknown> = new Set([-32603, -32029]);
-const AWAY_GRPC: ReadonlySet<unknown> = new Set([1, 4, 8, 13, 14]);
+const AWAY_GRPC: ReadonlySet<unknown> = new Set([1, 4, 13, 14]);
+const RESOURCE_EXHAUSTED = 8;
 
 /** Return the failure of a stream that the server closed in good order, but too soon. */
 export function closed(): Unreachable {
@@ -71,13 +72,14 @@ export function toldBy(error: unknown): A2AError | null {
 /** Return whether a repeat may help: an error within a stream has the status of the stream. */
 function isPassing(error: A2AError): boolean {
   if (isJsonRpcError(error)) return AWAY.has(error.envelopeCode);
-  if (isGrpcError(error)) return AWAY_GRPC.has(error.status);
+  // A limit that passes has details; the library refuses a message that is too large without any.
+  if (isGrpcError(error)) return AWAY_GRPC.has(error.status) || (error.status === RESOURCE_EXHAUSTED && !!error.statusDetailsBin);
   if (!isRestError(error)) return false;
   return isAway(error.statusCode) || (error.statusCode < 400 && error.reason === "INTERNAL_ERROR");
 }
 
 /** Return whether an error is a `GrpcA2AError`: the guard of the official client loads its gRPC library. */
-function isGrpcError(error: A2AError): error is A2AError & { readonly status: unknown } {
+function isGrpcError(error: A2AError): error is A2AError & { readonly status: unknown; readonly statusDetailsBin?: unknown } {
   return "transport" in error && error.transport === "grpc" && "status" in error;
 }
 

@@ -70,6 +70,7 @@ const acts = {
     say(Task.toJSON(await client.cancelTask({ tenant, id, metadata: undefined })));
   },
   resubscribeTask: ({ request, ...options }) => all(client.resubscribeTask(SubscribeToTaskRequest.fromJSON(request), options)),
+  send: async ({ request, ...options }) => say(answered(await send(client, SendMessageRequest.fromJSON(request), options))),
   stream: ({ request, ...options }) => all(stream(client, SendMessageRequest.fromJSON(request), options)),
   resume: ({ place, ...options }) => all(resume(client, place ?? { taskId: "" }, options)),
   /** Send fifty times at once. */

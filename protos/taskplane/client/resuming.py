@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from a2a.types import SendMessageRequest, StreamResponse
     from a2a.utils.errors import A2AError
 
-# Statuses of HTTP, and codes of gRPC, of a server that cannot answer now, or has a fault.
-_AWAY: Final = frozenset(
-    {429, 500, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL"}
-)
+# Statuses of HTTP, and codes of gRPC, of a server that cannot answer now, or has a fault. A server that stops cancels
+# calls; those that the caller ends raise no error of the client.
+_AWAY: Final = frozenset({429, 500, 502, 503, 504, "UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "CANCELLED"})
 # The official client has no class for this code of JSON-RPC: too many requests or streams.
 _TOO_MANY: Final = "JSON-RPC Error -32029:"
 
@@ -130,8 +129,16 @@ def _lost(error: "A2AError") -> Unreachable:
         after = cause.response.headers.get("retry-after", "")
     else:
         # An error of gRPC has a code; the library need not be there.
-        away = isinstance(cause, httpx.TransportError) or (hasattr(cause, "code") and cause.code().name in _AWAY)
+        away = isinstance(cause, httpx.TransportError) or (hasattr(cause, "code") and _is_away(cause))
     if not away:
         raise error
     retry_after = float(after) if after.isdecimal() else None
     return Unreachable(f"The connection broke: {error}", reason="CONNECTION_LOST", retry_after=retry_after)
+
+
+def _is_away(cause: Any) -> bool:
+    """Return whether an error of gRPC is of a server that cannot answer now."""
+    if cause.code().name == "RESOURCE_EXHAUSTED":
+        # A limit that passes has details; the library refuses a message that is too large without any.
+        return "grpc-status-details-bin" in dict(cause.trailing_metadata() or ())
+    return cause.code().name in _AWAY
