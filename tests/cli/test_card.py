@@ -10,6 +10,9 @@ def test_a_card_without_warnings_passes(url: str) -> None:
     for agent in ((), ("demo",)):
         done = taskplane("card", "check", *agent, "--url", url)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "No warnings.\n")
+    # The card as it is served, in the form of both versions.
+    served = taskplane("card", "check", url)
+    assert (served.returncode, served.stdout, served.stderr) == (0, "", "No warnings.\n")
     none = taskplane("card", "check", "none", "--url", url)
     assert (none.returncode, none.stderr.splitlines()[-1].strip()) == (5, "AGENT_NOT_FOUND")
 
