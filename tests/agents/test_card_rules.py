@@ -53,6 +53,9 @@ def oauth(**flow: Any) -> Any:
         ({"documentationUrl": "docs"}, "documentation_url", "no URL of http or https"),
         ({"iconUrl": "ftp://a.example/i.png"}, "icon_url", "no URL of http or https"),
         ({"iconUrl": "https://[::1"}, "icon_url", "no URL of http or https"),
+        ({"iconUrl": "data:image/png;base64,AA AA"}, "icon_url", "no URL of http or https"),
+        ({"iconUrl": "data:text/html,<p>"}, "icon_url", "no URL of http or https"),
+        ({"documentationUrl": "data:image/png;base64,AAAA"}, "documentation_url", "no URL of http or https"),
         ({"capabilities": {"extensions": [{"required": True}]}}, "capabilities.extensions[0].uri", "is required"),
         ({"capabilities": {"extensions": [{"uri": "resume"}]}}, "capabilities.extensions[0].uri", "no URI"),
         (
@@ -89,8 +92,8 @@ def oauth(**flow: Any) -> Any:
             "is required",
         ),
         (
-            oauth(clientCredentials={"tokenUrl": _URL}),
-            "security_schemes[mine].oauth2_security_scheme.flows.client_credentials.scopes",
+            oauth(clientCredentials={"scopes": {"read": ""}}),
+            "security_schemes[mine].oauth2_security_scheme.flows.client_credentials.token_url",
             "is required",
         ),
         (
@@ -138,6 +141,9 @@ def test_a_card_that_breaks_a_rule_is_refused_with_its_field_rule_and_remedy(car
         {"iconUrl": "http://localhost:8080/i.png", "provider": {"organization": "A", "url": "HTTPS://a.example"}},
         {"capabilities": {"extensions": [{"uri": "urn:a:b", "params": {"uri": "", "list": [""]}}]}},
         {**oauth(authorizationCode={**_FLOW, "authorizationUrl": _URL}), "securityRequirements": [{}]},
+        {"iconUrl": "data:image/png;base64,iVBORw0KGgo="},
+        oauth(clientCredentials={"tokenUrl": _URL}),
+        oauth(deviceCode={"tokenUrl": _URL, "deviceAuthorizationUrl": _URL, "scopes": {}}),
         {**scheme(mtlsSecurityScheme={}), "securityRequirements": [{"schemes": {"mine": {}}}]},
         {"supportedInterfaces": [{"url": "elsewhere"}], "signatures": [{"protected": ""}]},
     ],

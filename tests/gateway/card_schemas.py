@@ -23,11 +23,13 @@ _KINDS: Final = {
     FieldDescriptor.CPPTYPE_INT32: "integer",
     FieldDescriptor.CPPTYPE_ENUM: "string",
 }
-_FILLED: Final = {"string": "minLength", "array": "minItems", "object": "minProperties"}
+# The only required map, the scopes of an OAuth flow, may be empty (OpenAPI 3.2 section 4.29).
+_FILLED: Final = {"string": "minLength", "array": "minItems"}
 
 
 def closed_1_0(message: Any = official.AgentCard.DESCRIPTOR) -> Json:
-    """Return the closed schema of a message of A2A 1.0, by its descriptor; required members have no default values."""
+    """Return the closed schema of a message of A2A 1.0, by its descriptor; required members have no default values,
+    except maps."""
     found: dict[str, Json] = {}
     _describe(message, found)
     return {"$ref": f"#/$defs/{message.name}", "$defs": found}

@@ -39,6 +39,7 @@ _RICH: Final[Json] = {
             }
         },
         "device": {"oauth2SecurityScheme": {"flows": {"deviceCode": {**_FLOW, "deviceAuthorizationUrl": _URL}}}},
+        "unscoped": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {"tokenUrl": _URL}}}},
         "open": {"openIdConnectSecurityScheme": {"openIdConnectUrl": _URL}},
         "mutual": {"mtlsSecurityScheme": {}},
     },

@@ -1,7 +1,8 @@
 """The rules for the card that an author wrote (A2A 1.0 sections 4.4 and 4.5).
 
 The gateway completes what a card leaves out as a whole: version, description, modes, skills and their tags. What is
-there must be complete, so that every client can read the card.
+there must be complete, so that every client can read the card. But an OAuth flow may have no scopes (OpenAPI 3.2
+section 4.29), and the card may contain its icon (RFC 2397).
 """
 
 import re
@@ -23,14 +24,15 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "HTTPAuthSecurityScheme": ("scheme",),
     "OAuth2SecurityScheme": ("flows",),
     "OpenIdConnectSecurityScheme": ("open_id_connect_url",),
-    "AuthorizationCodeOAuthFlow": ("authorization_url", "token_url", "scopes"),
-    "ClientCredentialsOAuthFlow": ("token_url", "scopes"),
-    "DeviceCodeOAuthFlow": ("device_authorization_url", "token_url", "scopes"),
+    "AuthorizationCodeOAuthFlow": ("authorization_url", "token_url"),
+    "ClientCredentialsOAuthFlow": ("token_url",),
+    "DeviceCodeOAuthFlow": ("device_authorization_url", "token_url"),
 }
 _ONE_OF: Final = frozenset({"SecurityScheme", "OAuthFlows"})
 # Replaced by the gateway.
 _IGNORED: Final = frozenset({"supported_interfaces", "signatures"})
 _PLACES: Final = ("header", "query", "cookie")
+_ICON: Final = re.compile(r"data:image/[^\s]+", re.IGNORECASE)
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+")
 
 
@@ -88,6 +90,8 @@ def _of_text(field: FieldDescriptor, text: str, path: str) -> Iterator[Broken]:
         yield Broken(path, "is blank", "leave it out")
     elif field.name == "location" and text not in _PLACES:
         yield Broken(path, f"is {text[:40]!r}", f"use one of {', '.join(_PLACES)}")
+    elif field.name == "icon_url" and _ICON.fullmatch(text):
+        return
     elif field.name == "uri" and not _URI.fullmatch(text):
         yield Broken(path, f"is {text[:100]!r}, no URI", "name the extension by a URI, such as https://HOST/NAME/v1")
     elif (field.name == "url" or field.name.endswith("_url")) and not _is_web_address(text):

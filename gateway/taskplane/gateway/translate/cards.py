@@ -73,8 +73,7 @@ def pure_1_0(card: a2a.AgentCard) -> a2a.AgentCard:
 
 def to_1_0(card: a2a.AgentCard) -> Card:
     """Return a completed card as ProtoJSON with its 1.0 interfaces."""
-    found: Card = MessageToDict(pure_1_0(card))
-    return found
+    return _with_scopes(MessageToDict(pure_1_0(card)))
 
 
 def to_0_3(card: a2a.AgentCard) -> Card:
@@ -98,7 +97,7 @@ def to_0_3(card: a2a.AgentCard) -> Card:
 def to_hybrid(card: a2a.AgentCard) -> Card:
     """Return the union of both forms: the members of 1.0 with every interface, newest version first, and those of
     0.3."""
-    found: Card = MessageToDict(card)
+    found = _with_scopes(MessageToDict(card))
     found["supportedInterfaces"].sort(key=lambda one: one["protocolVersion"], reverse=True)
     found["capabilities"]["stateTransitionHistory"] = False
     for skill in found["skills"]:
@@ -108,6 +107,15 @@ def to_hybrid(card: a2a.AgentCard) -> Card:
     for name, scheme in old.pop("securitySchemes", {}).items():
         found["securitySchemes"][name].update(scheme)
     found.update(old)
+    return found
+
+
+def _with_scopes(found: Card) -> Card:
+    """Return a card whose OAuth flows all have the member `scopes`: it is required, and ProtoJSON leaves it out if it
+    is empty."""
+    for scheme in found.get("securitySchemes", {}).values():
+        for flow in scheme.get("oauth2SecurityScheme", {}).get("flows", {}).values():
+            flow.setdefault("scopes", {})
     return found
 
 
