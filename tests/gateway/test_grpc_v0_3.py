@@ -15,12 +15,15 @@ from a2a.types import a2a_pb2 as core
 from a2a.utils import errors as official
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from tests.gateway.plane import Plane, fresh
+from tests.gateway.test_grpc import refused
 from tests.support.official_python import official_python
 
 from taskplane.api import growing_text
 from taskplane.api.message_metadata import CURSOR
 from taskplane.gateway.errors import status_grpc_0_3
+from taskplane.gateway.limits import MAX_PARTS, TOO_MANY_PARTS
 from taskplane.runtime.errors import Exhausted, Internal, Invalid, NotFound, PermissionDenied, PlaneError, Refused
+from taskplane.runtime.validation import NO_NUL
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -187,3 +190,78 @@ async def test_the_official_client_knows_each_error_by_its_name(plane: Plane) ->
             await anext(client.subscribe(core.SubscribeToTaskRequest(id=done.task.id)))
         with pytest.raises(official.InvalidParamsError):
             await client.get_task(core.GetTaskRequest(id="t", history_length=-1))
+
+
+def named(text: str) -> Any:
+    return sdk.GetTaskPushNotificationConfigRequest(name=text)
+
+
+def wrong_send(*parts: Any, **configuration: Any) -> Any:
+    message = sdk.Message(message_id="m", role=sdk.ROLE_USER, content=parts)
+    return sdk.SendMessageRequest(request=message, configuration=sdk.SendMessageConfiguration(**configuration))
+
+
+_NAME = "must be a name such as tasks/{task}"
+_PUSH = sdk.PushNotificationConfig(
+    url="\0", token="\0", authentication=sdk.AuthenticationInfo(schemes=["\0"], credentials="\0")
+)
+_PUSH_PATHS = ("url", "token", "authentication.schemes[0]", "authentication.credentials")
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "fields"),
+    [
+        ("GetTask", sdk.GetTaskRequest(name="/tasks/x"), {"name": _NAME}),
+        ("GetTask", sdk.GetTaskRequest(name="tasks/x", history_length=-1), {"historyLength": "must be at least 0"}),
+        ("CancelTask", sdk.CancelTaskRequest(name="x"), {"name": _NAME}),
+        ("CancelTask", sdk.CancelTaskRequest(name="tasks/\0"), {"name": NO_NUL}),
+        ("SendMessage", sdk.SendMessageRequest(), {"message": "is required"}),
+        ("SendMessage", wrong_send(), {"message.content": "must not be empty"}),
+        ("SendMessage", wrong_send(sdk.Part()), {"message.content[0]": "must have exactly one of text, file and data"}),
+        ("SendMessage", wrong_send(*[sdk.Part()] * (MAX_PARTS + 1)), {"message.content": TOO_MANY_PARTS}),
+        (
+            "SendMessage",
+            wrong_send(
+                sdk.Part(text="\0"),
+                sdk.Part(file=sdk.FilePart(file_with_uri="\0", name="\0", mime_type="\0")),
+                sdk.Part(data=sdk.DataPart(data={"a": "\0"})),
+            ),
+            {
+                "message.content[0].text": NO_NUL,
+                "message.content[1].file.fileWithUri": NO_NUL,
+                "message.content[1].file.name": NO_NUL,
+                "message.content[1].file.mimeType": NO_NUL,
+                "message.content[2].data.data": NO_NUL,
+            },
+        ),
+        (
+            "SendMessage",
+            wrong_send(sdk.Part(text="a"), push_notification=_PUSH),
+            {f"configuration.pushNotification.{path}": NO_NUL for path in _PUSH_PATHS},
+        ),
+        (
+            "CreateTaskPushNotificationConfig",
+            sdk.CreateTaskPushNotificationConfigRequest(
+                parent="tasks/\0",
+                config_id="\0",
+                config=sdk.TaskPushNotificationConfig(push_notification_config=_PUSH),
+            ),
+            {
+                **dict.fromkeys(("parent", "configId"), NO_NUL),
+                **{f"config.pushNotificationConfig.{path}": NO_NUL for path in _PUSH_PATHS},
+            },
+        ),
+        ("GetTaskPushNotificationConfig", named("tasks/t/pushNotificationConfigs/\0"), {"name": NO_NUL}),
+        (
+            "ListTaskPushNotificationConfig",
+            sdk.ListTaskPushNotificationConfigRequest(parent="tasks/\0"),
+            {"parent": NO_NUL},
+        ),
+    ],
+)
+async def test_a_wrong_field_has_its_json_path_in_the_request_of_0_3(
+    plane: Plane, method: str, request_: Any, fields: dict[str, str]
+) -> None:
+    """a2a I6."""
+    _, error = await refused(getattr(stub(plane), method)(request_))
+    assert error.fields == fields

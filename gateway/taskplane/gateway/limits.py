@@ -29,6 +29,8 @@ LAST_EVENT_ID: Final = "Last-Event-ID"
 
 # Rules of fields that several readers and checks share.
 NO_CONTENT: Final = "must have exactly one of text, raw, url and data"
+NO_CONTENT_0_3: Final = "must have exactly one of text, file and data"
+REQUIRED: Final = "is required"
 TOO_LARGE: Final = f"must not be larger than {MAX_METADATA_BYTES} bytes"
 TOO_MANY_NAMES: Final = f"must have at most {MAX_NAMES} elements"
 TOO_MANY_PARTS: Final = f"must have at most {MAX_PARTS} elements"

@@ -14,6 +14,7 @@ from taskplane.gateway.limits import (
     MAX_PARTS,
     MAX_TOKEN_LENGTH,
     NO_CONTENT,
+    REQUIRED,
     TOO_LARGE,
     TOO_MANY_NAMES,
     TOO_MANY_PARTS,
@@ -28,7 +29,6 @@ from taskplane.gateway.translate.rewinds import (
 from taskplane.runtime.validation import MAX_ID, WrongFields, broken_id_rule
 
 _MAX_PAGE = 100
-_REQUIRED = "is required"
 _OF_TASKS = "needs a taskId, and no rewind"
 
 
@@ -37,7 +37,7 @@ def send(request: a2a.SendMessageRequest, bad: WrongFields) -> None:
     if request.HasField("message"):
         _message(request.message, bad)
     else:
-        _wrong(bad, "message", _REQUIRED)
+        _wrong(bad, "message", REQUIRED)
     if request.HasField("configuration"):
         configuration = request.configuration
         if configuration.history_length < 0:
@@ -98,7 +98,7 @@ def _message(message: a2a.Message, bad: WrongFields) -> None:
             _id(path, value, bad)
     role = message.role
     if role not in (a2a.ROLE_USER, a2a.ROLE_AGENT):
-        _wrong(bad, "message.role", "must be ROLE_USER or ROLE_AGENT" if role else _REQUIRED)
+        _wrong(bad, "message.role", "must be ROLE_USER or ROLE_AGENT" if role else REQUIRED)
     parts = message.parts
     if len(parts) > MAX_PARTS:
         _wrong(bad, "message.parts", TOO_MANY_PARTS)
@@ -121,7 +121,7 @@ def _history_length(request: a2a.GetTaskRequest | a2a.ListTasksRequest, bad: Wro
 
 
 def _id(path: str, value: str, bad: WrongFields, *, required: bool = False) -> None:
-    _rule(bad, path, broken_id_rule(value) if value or not required else _REQUIRED)
+    _rule(bad, path, broken_id_rule(value) if value or not required else REQUIRED)
 
 
 def _metadata(path: str, metadata: Struct, bad: WrongFields) -> None:

@@ -35,7 +35,7 @@ from taskplane.runtime.errors import Invalid, PlaneError, Unavailable
 from taskplane.runtime.interceptors import Context
 from taskplane.runtime.principal import enter
 from taskplane.runtime.services import Services
-from taskplane.runtime.validation import WrongFields
+from taskplane.runtime.validation import WrongFields, invalid
 
 V1: Final = A2AService(
     package="lf.a2a.v1",
@@ -43,6 +43,7 @@ V1: Final = A2AService(
     versions=("1.0",),
     methods={name: Method(OPERATIONS[name], *messages) for name, messages in wire_1_0.MESSAGES.items()},
     read=lambda _, request: Read(request),
+    as_sent=lambda _, fields: fields,
     result=lambda _, answer: wire_1_0.result(answer),
     event=wire_1_0.event,
     status=status_grpc,
@@ -158,7 +159,7 @@ async def _admitted(calls: OpenCalls, service: A2AService, method: Method, conte
     call = call_of(plane, metadata, caller, service.version, size=size, accepted=accepted)
     await _with_task_errors(admit(call, operation, getattr(request, "tenant", "")))
     call.wait = found.wait
-    await plane.worker.run(size, _check, operation, request)
+    await plane.worker.run(size, _check, service, operation, request)
     return call, request
 
 
@@ -174,11 +175,14 @@ def _malformed() -> Invalid:
     return Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST")
 
 
-def _check(operation: Operation, request: Message) -> None:
+def _check(service: A2AService, operation: Operation, request: Message) -> None:
     bad = WrongFields()
-    received.settle(request, bad)
-    operation.check(request, bad)
-    bad.check()
+    try:
+        received.settle(request, bad)
+        operation.check(request, bad)
+        bad.check()
+    except Invalid as error:
+        raise invalid(service.as_sent(request, error.fields), reason=error.reason) from None
 
 
 async def _with_task_errors(serving: Awaitable[Any]) -> Any:

@@ -27,9 +27,10 @@ class Method:
 class A2AService:
     """A service of one version of A2A. `package` is its official one; `versions` are those that a client may name.
 
-    `read` returns the request of an operation for a message of its method; `result` and `event` return the message of
-    an answer and of an element of a stream; `status` returns that of an error, for the id of its request and
-    the setting `error_map`.
+    `read` returns the request of an operation for a message of its method; `as_sent` returns the wrong fields of that
+    request as its message has them, with the rules that they break; `result` and `event` return the message of an
+    answer and of an element of a stream; `status` returns that of an error, for the id of its request and the setting
+    `error_map`.
     """
 
     package: str
@@ -37,6 +38,7 @@ class A2AService:
     versions: Sequence[str]
     methods: Mapping[str, Method]
     read: Callable[[Operation, Any], Read]
+    as_sent: Callable[[Message, Mapping[str, str]], Mapping[str, str]]
     result: Callable[[Operation, Result], Message]
     event: Writer[Message]
     status: Callable[[PlaneError, str, ErrorMap], Any]

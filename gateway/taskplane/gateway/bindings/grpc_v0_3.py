@@ -13,7 +13,7 @@ from taskplane.gateway.a2a.operations import OPERATIONS, Operation
 from taskplane.gateway.bindings.grpc_service import A2AService, Method
 from taskplane.gateway.errors import status_grpc_0_3
 from taskplane.gateway.translate.dialect import Read
-from taskplane.gateway.translate.wire_0_3 import codec
+from taskplane.gateway.translate.wire_0_3 import codec, fields
 
 _CONFIG: Final = "TaskPushNotificationConfig"
 
@@ -56,6 +56,7 @@ V0_3: Final = A2AService(
         f"Delete{_CONFIG}": _method(f"Delete{_CONFIG}", old.DeleteTaskPushNotificationConfigRequest, Empty),
     },
     read=_read,
+    as_sent=fields.as_sent,
     result=_result,
     event=codec.event,
     status=lambda error, request_id, _error_map: status_grpc_0_3(error, request_id),

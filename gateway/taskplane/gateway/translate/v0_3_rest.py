@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
+from taskplane.gateway.limits import NO_CONTENT_0_3
 from taskplane.gateway.translate import cards
 from taskplane.gateway.translate.dialect import Encoded, Read, Wait
 from taskplane.gateway.translate.fields import Fields, is_object
@@ -70,7 +71,7 @@ class _Requests(Requests):
 
     def read_part(self, source: Fields, parts: Parts) -> None:
         if (part := _with_kind(source)) is None:
-            source.bad.add(source.at, "must have exactly one of text, file and data")
+            source.bad.add(source.at, NO_CONTENT_0_3)
             parts.add()
         else:
             read_0_3(Fields(part, source.at, source.bad), parts)

@@ -132,7 +132,7 @@ def send_to_1_0(found: old.SendMessageRequest, into: a2a.SendMessageRequest) -> 
     Raise Invalid for more parts than a message may have, before they are read.
     """
     if len(found.request.content) > MAX_PARTS:
-        raise invalid({"message.parts": TOO_MANY_PARTS})
+        raise invalid({"message.content": TOO_MANY_PARTS})
     if found.HasField("request"):
         tasks.message_to_1_0(found.request, into.message)
     configuration_to_1_0(found.configuration, into.configuration)
