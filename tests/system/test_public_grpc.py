@@ -1,7 +1,9 @@
 """A2A over gRPC beside the internal services, and on the port of a gateway process."""
 
+import asyncio
 import socket
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,10 @@ import grpc
 import pytest
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from tests.cli.command import taskplane
+from tests.gateway.failures import failed
 from tests.support.half_sent import HalfSent
 from tests.support.ports import free_port
 from tests.system.plane import STEADY, running
@@ -61,6 +66,30 @@ async def test_a_gateway_process_has_a_port_for_a2a_alone(tmp_path: Path) -> Non
                 async with task_store(plane, service=True, secret=secret.encode()) as (_, queue):
                     await queue.Renew(pb.RenewRequest(process_id="anybody"))
             assert getattr(missing.value, "code", "") == "UNIMPLEMENTED"
+
+
+async def test_anonymous_streams_leave_room_for_keys_and_health_checks(tmp_path: Path) -> None:
+    """More of them than a gateway process has places in all."""
+    port = free_port()
+    settings = {
+        "TASKPLANE_GATEWAY_GRPC_PORT": str(port),
+        "TASKPLANE_GATEWAY_MAX_GRPC_CALLS": "1",
+    }
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running("four", tmp_path, {**STEADY, **settings}))
+        channels: list[Any] = [
+            await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=own))
+            for _ in range(5)
+        ]
+        stubs: list[Any] = [HealthStub(channel) for channel in channels]
+        streams = [stub.Watch(HealthCheckRequest()) for stub in stubs[:4] for _ in range(90)]
+        first = await asyncio.gather(*(stream.read() for stream in streams), return_exceptions=True)
+        refused = [each for each in first if isinstance(each, grpc.aio.AioRpcError)]
+        assert {failed(error).reason for error in refused} == {"TOO_MANY_CALLS"}
+        assert len(refused) == 260
+        assert (await stubs[4].Check(HealthCheckRequest())).status == HealthCheckResponse.SERVING
+        assert (await sent(f"127.0.0.1:{port}")).status.state == sdk.TASK_STATE_COMPLETED
 
 
 @pytest.mark.more

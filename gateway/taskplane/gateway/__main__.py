@@ -18,8 +18,10 @@ from taskplane.runtime.server import serving
 from taskplane.runtime.services import Services
 from taskplane.runtime.settings import load
 
-# Calls of health checks and reflection, and those that are being refused, besides the open calls of clients.
-_SPARE_CALLS: Final = 200
+# The open streams of health and reflection, and the number of their other calls.
+_ANONYMOUS: Final = 100
+# Calls besides the open calls of clients: those without credentials, and as many that are being refused.
+_SPARE_CALLS: Final = 3 * _ANONYMOUS
 # Seconds for the statuses of refused calls. All others have ended with the gateway.
 _GRACE: Final = 0.5
 
@@ -44,6 +46,7 @@ async def serve(settings: GatewaySettings, stop: asyncio.Event) -> None:
             grace=_GRACE,
             connection_age=None,
             max_calls=settings.max_grpc_calls + _SPARE_CALLS,
+            max_anonymous=_ANONYMOUS,
             max_connection_calls=settings.max_grpc_calls_per_connection,
             setting="TASKPLANE_GATEWAY_GRPC_PORT",
         ) as listening,

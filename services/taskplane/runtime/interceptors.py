@@ -260,7 +260,7 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
         if span is not None:
             _end(span, error)
         try:
-            await _refuse(context, error, to_status)
+            await refuse(context, error, to_status)
         finally:
             del error  # the exception refers to this frame by its traceback: a reference cycle
 
@@ -279,9 +279,10 @@ def _end(span: Span, error: BaseException) -> None:
     span.end()
 
 
-async def _refuse(
+async def refuse(
     context: Context, error: BaseException, to_status: Callable[[PlaneError], status_pb2.Status]
 ) -> NoReturn:
+    """End a call with the status of a PlaneError; any other error is raised. ClientGone: the client has gone before."""
     if not isinstance(error, PlaneError):
         try:
             raise error

@@ -1,7 +1,7 @@
 """The service grpc.reflection, with services whose names a library in this process may have as well."""
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from google.protobuf import descriptor_pool
@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from taskplane.runtime.services import Services
 
@@ -23,7 +23,9 @@ def register(services: Services, server: grpc.aio.Server) -> None:
     own, which has no other users.
     """
     names = [*services.names, _HEALTH, reflection.SERVICE_NAME]
-    reflection.enable_server_reflection(names, server, _pool(services) if services.public else None)
+    servicer = reflection.aio.ReflectionServicer(names, pool=_pool(services) if services.public else None)
+    generated: Any = reflection_pb2_grpc
+    generated.add_ServerReflectionServicer_to_server(servicer, server)
 
 
 def _pool(services: Services) -> DescriptorPool:

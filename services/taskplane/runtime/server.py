@@ -10,6 +10,7 @@ from typing import Final
 import grpc
 
 from taskplane.runtime import reflection
+from taskplane.runtime.anonymous import Anonymous
 from taskplane.runtime.errors import Invalid, Unavailable
 from taskplane.runtime.health import PATIENCE, PERIOD, Health, Probe
 from taskplane.runtime.services import MAX_REQUEST, Services
@@ -72,6 +73,7 @@ async def serving(
     connection_age: float | None = CONNECTION_AGE,
     connection_grace: float = CONNECTION_GRACE,
     max_calls: int | None = None,
+    max_anonymous: int | None = None,
     max_connection_calls: int | None = None,
     setting: str = "",
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
@@ -81,9 +83,10 @@ async def serving(
     Health follows `ready`; see `health.Health`. On exit it says NOT_SERVING, takes no new calls, and gives those that
     run `grace` seconds before they are cancelled. A connection takes new calls for `connection_age` seconds, and has
     `connection_grace` seconds more for those that run; None: no limit, for clients that would not go on with a stream
-    on another connection. `max_calls`: further ones get RESOURCE_EXHAUSTED, without details. `max_connection_calls`:
-    further ones of one connection wait in its client. `interceptors` see every call before our own handlers do.
-    `setting` names the address.
+    on another connection. `max_calls`: further ones get RESOURCE_EXHAUSTED, without details. `max_anonymous`: the
+    open streams of health and reflection, and the same number of their other calls; further ones are Exhausted. Without
+    it they have no limit of their own. `max_connection_calls`: further ones of one connection wait in its client.
+    `interceptors` see every call before our own handlers do. `setting` names the address.
     Invalid: a non-loopback address for internal services without a secret. Unavailable: the address cannot be had.
     """
     host = _host(listen)
@@ -103,8 +106,9 @@ async def serving(
     server = grpc.aio.server(options=options, interceptors=interceptors, maximum_concurrent_rpcs=max_calls)
     services.register(server)
     health = Health(services.names, ready, period=period, patience=patience)
-    await health.register(server)
-    reflection.register(services, server)
+    registry = server if max_anonymous is None else Anonymous(server, max_anonymous).registry
+    await health.register(registry)
+    reflection.register(services, registry)
     try:
         port = server.add_insecure_port(listen)
     except RuntimeError as error:
