@@ -112,7 +112,7 @@ def _without_empty(value: Any) -> Any:
         members = cast("dict[str, Any]", value).items()
         return {name: kept for name, inner in members if (kept := _without_empty(inner)) is not None} or None
     if isinstance(value, list):
-        items: list[Any] = value
+        items = cast("list[object]", value)
         return [kept for inner in items if (kept := _without_empty(inner)) is not None] or None
     return None if value == "" else value
 

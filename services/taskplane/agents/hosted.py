@@ -3,7 +3,7 @@
 import inspect
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from taskplane.agents.agent import (
     Agent,
@@ -77,8 +77,9 @@ class Hosted:
         if self._policied is None:
             return _DEFAULT
         try:
-            found: object = self._policied.policy(turn)
-            if isinstance(found, Policy):  # pyright: ignore[reportUnnecessaryIsInstance] - agents are not all typed
+            # Agents are not all typed.
+            found = cast("object", self._policied.policy(turn))
+            if isinstance(found, Policy):
                 if found.isolation == "thread" and not self.isolation and self.one_event_loop:
                     raise ValueError(f"isolation 'thread': {NO_THREAD}; leave it out, or use a process: @process")
                 return found
@@ -104,7 +105,7 @@ class Hosted:
         if not isinstance(self.agent, Extended):
             return None
         given: object = self.agent.extended_card(caller)
-        found: object = await given if inspect.isawaitable(given) else given
+        found = cast("object", await given if inspect.isawaitable(given) else given)
         if found is None:
             return None
         if not isinstance(found, AgentCard):

@@ -98,7 +98,8 @@ def to_hybrid(card: a2a.AgentCard) -> Card:
     """Return the union of both forms: the members of 1.0 with every interface, newest version first, and those of
     0.3."""
     found = _with_scopes(MessageToDict(card))
-    found["supportedInterfaces"].sort(key=lambda one: one["protocolVersion"], reverse=True)
+    interfaces: list[Card] = found["supportedInterfaces"]
+    interfaces.sort(key=lambda one: one["protocolVersion"], reverse=True)
     found["capabilities"]["stateTransitionHistory"] = False
     for skill in found["skills"]:
         if "securityRequirements" in skill:
