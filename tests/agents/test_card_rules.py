@@ -15,6 +15,7 @@ from taskplane.agents.loading import Agents, load_agents
 from taskplane.api.reserved_names import RESERVED
 from taskplane.runtime.errors import Invalid
 
+_EMPTY: Final[dict[str, Any]] = {}
 _URL: Final = "https://a.example/x"
 _SKILL: Final = {"id": "s", "name": "S", "description": "Does it.", "tags": ["t"]}
 _FLOW: Final = {"tokenUrl": _URL, "scopes": {"read": "Reads."}}
@@ -107,14 +108,16 @@ def oauth(**flow: Any) -> Any:
             "no URL of http or https",
         ),
         (
-            {"securityRequirements": [{"schemes": {"other": {}}}]},
+            {"securityRequirements": [{"schemes": {"other": _EMPTY}}]},
             "security_requirements[0].schemes[other]",
             "is no scheme of the card (the card has no security_schemes)",
         ),
         (
             {
                 **scheme(mtlsSecurityScheme={}),
-                "skills": [{**_SKILL, "securityRequirements": [{"schemes": {"mine": {}}}, {"schemes": {"b": {}}}]}],
+                "skills": [
+                    {**_SKILL, "securityRequirements": [{"schemes": {"mine": _EMPTY}}, {"schemes": {"b": _EMPTY}}]}
+                ],
             },
             "skills[0].security_requirements[1].schemes[b]",
             "is no scheme of the card (the card has mine)",
@@ -136,15 +139,15 @@ def test_a_card_that_breaks_a_rule_is_refused_with_its_field_rule_and_remedy(car
 @pytest.mark.parametrize(
     "card",
     [
-        {},
-        {"skills": [{**_SKILL, "tags": []}], "defaultInputModes": ["text"]},
+        _EMPTY,
+        {"skills": [{**_SKILL, "tags": list[str]()}], "defaultInputModes": ["text"]},
         {"iconUrl": "http://localhost:8080/i.png", "provider": {"organization": "A", "url": "HTTPS://a.example"}},
         {"capabilities": {"extensions": [{"uri": "urn:a:b", "params": {"uri": "", "list": [""]}}]}},
-        {**oauth(authorizationCode={**_FLOW, "authorizationUrl": _URL}), "securityRequirements": [{}]},
+        {**oauth(authorizationCode={**_FLOW, "authorizationUrl": _URL}), "securityRequirements": [_EMPTY]},
         {"iconUrl": "data:image/png;base64,iVBORw0KGgo="},
         oauth(clientCredentials={"tokenUrl": _URL}),
         oauth(deviceCode={"tokenUrl": _URL, "deviceAuthorizationUrl": _URL, "scopes": {}}),
-        {**scheme(mtlsSecurityScheme={}), "securityRequirements": [{"schemes": {"mine": {}}}]},
+        {**scheme(mtlsSecurityScheme={}), "securityRequirements": [{"schemes": {"mine": _EMPTY}}]},
         {"supportedInterfaces": [{"url": "elsewhere"}], "signatures": [{"protected": ""}]},
     ],
 )

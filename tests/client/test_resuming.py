@@ -108,7 +108,8 @@ class FailsOnce(grpc.GenericRpcHandler):
                 yield reply
 
         made: Any = serve
-        return grpc.unary_stream_rpc_method_handler(made)
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(made)
+        return handler
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])

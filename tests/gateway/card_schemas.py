@@ -2,7 +2,7 @@
 official models."""
 
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from a2a.compat.v0_3 import types as official_0_3
 from a2a.types import a2a_pb2 as official
@@ -52,11 +52,11 @@ def mistakes(found: Any, schema: Json) -> list[str]:
 def keys(found: Any) -> set[str]:
     """Return the keys of a document at any depth."""
     if isinstance(found, list):
-        items: list[Any] = found
+        items = cast("list[object]", found)
         return set[str]().union(*(keys(one) for one in items))
     if not isinstance(found, dict):
         return set()
-    members: dict[str, Any] = found
+    members = cast("Json", found)
     return set(members).union(*(keys(value) for value in members.values()))
 
 

@@ -4,7 +4,7 @@ docs/conformance.md: `make conformance`."""
 import json
 from collections import defaultdict
 from collections.abc import Generator
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from tests.gateway.calls import NOTED
@@ -33,7 +33,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Collect the calls of a test. An operation is answered if one call of it was."""
     for name, calls in report.user_properties:
         if name == _PROPERTY and isinstance(calls, list):
-            for operation, binding, outcome in calls:
+            for operation, binding, outcome in cast("list[tuple[str, str, str]]", calls):
                 if _recorded[operation].get(binding) != "answered":
                     _recorded[operation][binding] = outcome
 

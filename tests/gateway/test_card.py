@@ -74,7 +74,7 @@ async def test_a_card_names_every_binding_in_both_versions_the_newer_one_first(t
             old: list[tuple[str, str, str, dict[str, str]]] = []
             if "other" not in base:
                 old.append(("GRPC", "0.3", f"http://{address}", {}))
-            expected = [
+            expected: list[tuple[str, str, str, dict[str, str]]] = [
                 ("JSONRPC", "1.0", f"{url}{base}/jsonrpc", {}),
                 ("HTTP+JSON", "1.0", url + base, {}),
                 ("GRPC", "1.0", address, tenant),

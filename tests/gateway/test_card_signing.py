@@ -9,7 +9,7 @@ import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jwt
 import pytest
@@ -102,7 +102,7 @@ async def test_the_official_library_verifies_a_signed_card_and_refuses_a_changed
     """a2a G8: at each base, and the extended card over each binding."""
     algorithm, public, content = KEYS[kind]
     verify = verifier_of(public, algorithm)
-    settings = settings_of(tmp_path, content, card_style="1.0")
+    settings, card = settings_of(tmp_path, content, card_style="1.0"), official.AgentCard()
     async with open_all(tmp_path, ("demo", Signed()), **settings) as plane:
         for base in BASES:
             resolver = A2ACardResolver(plane.http, plane.gateway.url, agent_card_path=base + WELL_KNOWN)
@@ -110,7 +110,7 @@ async def test_the_official_library_verifies_a_signed_card_and_refuses_a_changed
             (signature,) = card.signatures
             header = json.loads(urlsafe_b64decode(signature.protected + "=="))
             assert header == {"alg": algorithm, "typ": "JOSE", "kid": "k1", "jku": _JKU}
-            for change in (lambda one: setattr(one, "description", "Mine."), lambda one: one.skills.pop()):
+            for change in (describe_otherwise, drop_a_skill):
                 changed = official.AgentCard()
                 changed.CopyFrom(card)
                 change(changed)
@@ -125,6 +125,14 @@ async def test_the_official_library_verifies_a_signed_card_and_refuses_a_changed
             assert more.description == "More."
             if binding == "GRPC":
                 await client.close()
+
+
+def describe_otherwise(card: official.AgentCard) -> None:
+    card.description = "Mine."
+
+
+def drop_a_skill(card: official.AgentCard) -> None:
+    card.skills.pop()
 
 
 def other_than(public: Any) -> Any:
@@ -167,10 +175,10 @@ def verified(signature: Any, card: Json) -> bool:
 
 def without_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        members: Json = value
+        members = cast("Json", value)
         return {name: kept for name, inner in members.items() if (kept := without_empty(inner)) is not None} or None
     if isinstance(value, list):
-        items: list[Any] = value
+        items = cast("list[object]", value)
         return [kept for inner in items if (kept := without_empty(inner)) is not None] or None
     return None if value == "" else value
 

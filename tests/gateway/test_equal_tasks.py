@@ -1,7 +1,7 @@
 """One scenario over each binding of each version leaves equal tasks, and streams equal events."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from google.protobuf.json_format import ParseDict
@@ -24,9 +24,10 @@ def numbering() -> Callable[[Any], Any]:
 
     def number(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
-            return {name: number(inner, name) for name, inner in value.items() if name not in DROPPED}
+            members = cast("Json", value)
+            return {name: number(inner, name) for name, inner in members.items() if name not in DROPPED}
         if isinstance(value, list):
-            return [number(inner) for inner in value]
+            return [number(inner) for inner in cast("list[object]", value)]
         if key in NUMBERED:
             return names.setdefault(value, f"#{len(names)}")
         return value.rpartition("-")[2] if key == "taskplane.dev/cursor" else value

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as sdk
 from a2a.compat.v0_3.a2a_v0_3_pb2_grpc import A2AServiceStub
 from tests.gateway.bindings import BINDINGS, Binding, Client, JsonRpc03, Rest03
-from tests.gateway.plane import Plane, events, fresh, said
+from tests.gateway.plane import Json, Plane, events, fresh, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -38,10 +38,19 @@ def marked(element: Any) -> Marked | None:
             return None
         update = element.status_update
         return _state(sdk.TaskState.Name(update.status.state)), update.final
-    update = element.get("statusUpdate", element)
+    members = cast("Json", element)
+    update = members.get("statusUpdate", members)
     if "final" not in update:
         return None
     return _state(update["status"]["state"]), update["final"]
+
+
+def task_id_of(element: Any) -> str:
+    """Return the id of a task that a stream begins with."""
+    if not isinstance(element, dict):
+        return str(element.task.id)
+    members = cast("Json", element)
+    return str(members.get("task", members)["id"])
 
 
 def _state(name: str) -> str:
@@ -62,8 +71,7 @@ async def test_final_marks_the_last_status_of_a_stream_alone(plane: Plane, old: 
 async def test_a_pause_for_a_login_is_not_final_and_the_stream_goes_on(plane: Plane, old: Binding) -> None:
     """a2a C9, C21."""
     async with streaming(plane, old, "auth") as found:
-        first = await anext(found)
-        task_id = first.task.id if not isinstance(first, dict) else first.get("task", first)["id"]
+        task_id = task_id_of(await anext(found))
         marks: list[Marked] = []
         async for element in found:
             if mark := marked(element):

@@ -166,7 +166,7 @@ async def test_calls_that_are_cancelled_or_late_leave_no_slot_behind(tmp_path: P
                 "TOO_MANY_STREAMS",
             )
             halves = [half_sent(plane, SERVICE + "GetTask") for _ in range(_OPEN - _STREAMS)]
-            code = ""
+            code = reason = ""
             while code != "RESOURCE_EXHAUSTED":
                 code, reason = await reason_of(stub(plane).GetTask(sdk.GetTaskRequest(id="none")))
             assert reason == "TOO_MANY_CALLS"

@@ -202,7 +202,7 @@ async def test_a_body_that_repeats_the_path_is_read_and_the_path_wins(plane: Pla
 async def test_ids_in_paths_may_be_percent_encoded(plane: Plane) -> None:
     """a2a K5."""
     odd = f"a/b:cancel é %{fresh()}"
-    document = {"id": odd, "contextId": fresh(), "status": {"state": "working"}, "history": []}
+    document: Json = {"id": odd, "contextId": fresh(), "status": {"state": "working"}, "history": []}
     assert (await plane.http.post("/api/tasks", json=document)).status_code == 201
     encoded = "".join(f"%{byte:02X}" for byte in odd.encode())
     for base in ("/tasks/", "/v1/tasks/", "/default/tasks/", "/agents/demo/tasks/"):

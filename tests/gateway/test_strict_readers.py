@@ -30,7 +30,7 @@ async def raw(plane: Plane, binding: Any, operation: str, params: Json) -> list[
     framed = binding.frame(operation, params)
     async with plane.http.stream(framed.verb, framed.path, json=framed.body) as reply:
         if reply.headers["content-type"] == "text/event-stream":
-            found = []
+            found: list[Any] = []
             async for event in events(reply):
                 found.append(event.data)
                 if "auth" in str(params) and "AUTH_REQUIRED" in str(event.data).upper().replace("-", "_"):

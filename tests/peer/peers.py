@@ -29,11 +29,15 @@ from taskplane.agents.agent import AgentCard, ArtifactChunk, AskInput, Change, C
 async def database(file: Path) -> AsyncGenerator[AsyncEngine]:
     """An engine of a SQLite file, as the SDK's stores take it. It does not sync, since no test needs it to."""
     engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
-    listen(engine.sync_engine, "connect", lambda conn, _: conn.execute("PRAGMA synchronous = OFF"))
+    listen(engine.sync_engine, "connect", _without_syncs)
     try:
         yield engine
     finally:
         await engine.dispose()
+
+
+def _without_syncs(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 @asynccontextmanager

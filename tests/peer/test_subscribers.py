@@ -7,11 +7,11 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from a2a.server.cluster import DatabaseTaskEventStream, TaskVersion
 from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers import RequestHandler
 from a2a.types import SubscribeToTaskRequest
 from tests.conformance.test_task_store_cost import statements
 from tests.peer.peers import Executions, Held, begun, database
@@ -122,13 +122,13 @@ async def is_told_of_its_cancellation_by_the_sdk() -> bool:
         task = await begun(http, "wait")
         told = asyncio.Event()
 
-        async def reading() -> None:
-            events: Any = peer.handler.on_subscribe_to_task(SubscribeToTaskRequest(id=task["id"]), ServerCallContext())
+        async def reading(handler: RequestHandler) -> None:
+            events = handler.on_subscribe_to_task(SubscribeToTaskRequest(id=task["id"]), ServerCallContext())
             async with aclosing(events) as coming:
                 async for _ in coming:
                     told.set()
 
-        subscriber = asyncio.create_task(reading())
+        subscriber = asyncio.create_task(reading(peer.handler))
         await told.wait()
         await asyncio.sleep(0)
         subscriber.cancel()

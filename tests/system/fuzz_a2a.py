@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 from tests.system.fuzz_bodies import Bodies, Pool
@@ -120,7 +120,7 @@ class _Maker:
     def _rpc(self, form: str, mark: str) -> tuple[str, Json]:
         random = self._random
         old = form.endswith("0.3")
-        methods = {name: operation.name for name, (operation, dialect) in METHODS.items() if old == ("/" in name)}
+        methods = {name: operation.name for name, (operation, _) in METHODS.items() if old == ("/" in name)}
         method = self._weighted(methods)
         operation = methods[method]
         body: Json = {"jsonrpc": "2.0", "id": random.choice((1, "r", None, 1.5, "\u2603" * 50)), "method": method}
@@ -132,7 +132,7 @@ class _Maker:
     def _rest(self, form: str, mark: str) -> tuple[str, str, str, Json | None]:
         random = self._random
         old = form.endswith("0.3")
-        at = self._weighted({index: path[2].operation.name for index, path in enumerate(_PATHS[form])})
+        at: int = self._weighted({index: path[2].operation.name for index, path in enumerate(_PATHS[form])})
         verb, path, handler = _PATHS[form][at]
         operation = handler.operation.name
         for name in ("task", "config"):
@@ -209,7 +209,7 @@ class _Maker:
         }
         if self._random.random() < 0.2:
             name = self._random.choice(("unknown", "x-y", "\u2603", "kindOf"))
-            found[name] = self._random.choice((None, 1, {"a": []}))
+            found[name] = self._random.choice((None, 1, {"a": list[Any]()}))
         return found
 
     def _query(self, form: str, verb: str) -> str:
@@ -239,7 +239,7 @@ class _Maker:
         if random.random() < 0.15:
             return self._misplaced(case, body)
         if isinstance(body, dict) and random.random() < 0.4:
-            return self._member(case, body)
+            return self._member(case, cast("Json", body))
         return self._faults.any(case, body)
 
     def _misplaced(self, case: Case, body: Any) -> Any:
@@ -261,10 +261,9 @@ class _Maker:
     def _member(self, case: Case, body: Json) -> Any:
         """Put a fault into the params themselves, rather than anywhere in the body."""
         random = self._random
-        params = body.get("params") if isinstance(body.get("params"), dict) else body
-        assert isinstance(params, dict)
-        places: list[Json] = [each for each in (params, params.get("message"), params.get("configuration")) if each]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        place = random.choice([each for each in places if isinstance(each, dict)] or [params])
+        (params,) = _objects(body.get("params")) or [body]
+        places = [each for each in _objects(params, params.get("message"), params.get("configuration")) if each]
+        place = random.choice(places or [params])
         name = random.choice(list(place) or ["id"])
         change = random.randrange(4)
         if change == 0:
@@ -277,6 +276,10 @@ class _Maker:
             place = changed(random, place)
         case.body = dumped(body)
         return body
+
+
+def _objects(*values: Any) -> list[Json]:
+    return [cast("Json", each) for each in values if isinstance(each, dict)]
 
 
 def shown(body: bytes) -> Any:

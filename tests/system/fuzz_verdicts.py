@@ -1,7 +1,8 @@
 """What is wrong with an answer to a request of A2A: its form, its version, its status."""
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, cast
 
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 from a2a.compat.v0_3 import types as official
@@ -120,10 +121,13 @@ def _reason_of(body: Any) -> str:
     error = body["error"]
     if isinstance(error, str):
         return str(body["reason"])
-    info = error["details"][0] if "details" in error else error["data"]
-    if isinstance(info, list):
-        info = info[0]  # pyright: ignore[reportUnknownVariableType]
-    return str(info.get("metadata", {}).get("reason") or info["reason"])  # pyright: ignore[reportUnknownMemberType]
+    info = error["details"][0] if "details" in error else _first(error["data"])
+    return str(info.get("metadata", {}).get("reason") or info["reason"])
+
+
+def _first(value: Any) -> Any:
+    """Return the first element of a list, and any other value as it is."""
+    return cast("Sequence[Any]", value)[0] if isinstance(value, list) else value
 
 
 def _check_rest(status: int, error: Any) -> None:

@@ -44,6 +44,10 @@ def _part(part: a2a.Part) -> None:
         part.ClearField("metadata")
 
 
+def _references(message: a2a.Message) -> None:
+    message.ClearField("reference_task_ids")
+
+
 def _send(request: a2a.SendMessageRequest) -> None:
     request.ClearField("tenant")
     request.configuration.SetInParent()
@@ -91,13 +95,21 @@ def _capabilities(capabilities: a2a.AgentCapabilities) -> None:
             capabilities.ClearField(name)
 
 
+def _flows(flows: a2a.OAuthFlows) -> None:
+    flows.ClearField("device_code")
+
+
+def _code_flow(flow: a2a.AuthorizationCodeOAuthFlow) -> None:
+    flow.ClearField("pkce_required")
+
+
 _PART: Final = "The name and the media type of a part that is text or data."
 _TENANT: Final = "The tenant of a request."
 _EMPTY: Final = "The difference between false, empty and missing."
 
 TO_0_3: Final[Losses] = {
     a2a.Part: Loss(_PART, _part),
-    a2a.Message: Loss("The `referenceTaskIds` of a message.", lambda found: found.ClearField("reference_task_ids")),
+    a2a.Message: Loss("The `referenceTaskIds` of a message.", _references),
     a2a.SendMessageRequest: Loss(_TENANT, _send),
     a2a.SendMessageConfiguration: Loss("A history length of 0, which is the whole history.", _configuration),
     a2a.GetTaskRequest: Loss(_TENANT, _get),
@@ -110,8 +122,8 @@ TO_0_3: Final[Losses] = {
     a2a.GetExtendedAgentCardRequest: Loss(_TENANT, _tenant),
     a2a.AgentCard: Loss("The interfaces of a card in other versions, and the tenants of all.", _card),
     a2a.AgentCapabilities: Loss(_EMPTY, _capabilities),
-    a2a.OAuthFlows: Loss("The device flow of OAuth 2.0.", lambda flows: flows.ClearField("device_code")),
-    a2a.AuthorizationCodeOAuthFlow: Loss("`pkceRequired`.", lambda flow: flow.ClearField("pkce_required")),
+    a2a.OAuthFlows: Loss("The device flow of OAuth 2.0.", _flows),
+    a2a.AuthorizationCodeOAuthFlow: Loss("`pkceRequired`.", _code_flow),
 }
 """The losses of the protobuf of 0.3, by the types of 1.0."""
 
@@ -166,6 +178,10 @@ def _old_part(part: old.Part) -> None:
 def _final(update: old.TaskStatusUpdateEvent) -> None:
     ends = ("COMPLETED", "FAILED", "CANCELLED", "REJECTED", "INPUT_REQUIRED")
     update.final = old.TaskState.Name(update.status.state).removeprefix("TASK_STATE_") in ends
+
+
+def _configured(request: old.SendMessageRequest) -> None:
+    request.configuration.SetInParent()
 
 
 def _schemes(authentication: old.AuthenticationInfo) -> None:
@@ -223,7 +239,7 @@ _NAMES: Final = "What the name of a task or of a webhook has beside their ids."
 TO_1_0: Final[Losses] = {
     old.Part: Loss("A file without content.", _old_part),
     old.TaskStatusUpdateEvent: Loss("`final`, since the state says it.", _final),
-    old.SendMessageRequest: Loss("", lambda request: request.configuration.SetInParent()),
+    old.SendMessageRequest: Loss("", _configured),
     old.AuthenticationInfo: Loss("Every authentication scheme of a webhook but the first.", _schemes),
     old.TaskPushNotificationConfig: Loss(_NAMES, _config),
     old.CreateTaskPushNotificationConfigRequest: Loss(_NAMES, _creation),

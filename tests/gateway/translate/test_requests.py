@@ -100,10 +100,10 @@ def test_a_read_and_a_cancel_that_the_official_library_writes_in_0_3_are_read_as
     get: a2a.GetTaskRequest, cancel: a2a.CancelTaskRequest
 ) -> None:
     """a2a B12, C7: a history length of 0 is not lost in JSON."""
-    calls: tuple[tuple[str, Any, Any, Any], ...] = (
+    calls: list[tuple[str, Any, Any, Any]] = [
         ("GetTask", get, core.GetTaskRequest, conversions.to_compat_get_task_request),
         ("CancelTask", cancel, core.CancelTaskRequest, conversions.to_compat_cancel_task_request),
-    )
+    ]
     for operation, request, form, written_by in calls:
         written = written_by(form.FromString(request.SerializeToString()), "r").params
         found, _ = read(V0_3, operation, written.model_dump(mode="json", by_alias=True, exclude_none=True))

@@ -13,7 +13,7 @@ from tests.gateway.translate.reading import read_params, read_send
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.api.message_metadata import CURSOR
-from taskplane.gateway.translate.dialect import Wait
+from taskplane.gateway.translate.dialect import Payload, Wait
 from taskplane.gateway.translate.fields import Fields
 from taskplane.gateway.translate.parts import read_0_3, to_0_3
 from taskplane.gateway.translate.reading import Reading
@@ -34,7 +34,7 @@ READERS: list[tuple[str, Any, Any]] = [
 @unhurried
 @given(data=st.data())
 def test_the_official_library_reads_each_element_without_what_0_3_cannot_say(
-    name: str, made: Any, to_core: Any, data: st.DataObject
+    name: str, made: st.SearchStrategy[Payload], to_core: Any, data: st.DataObject
 ) -> None:
     """T1, a2a B9, B10, B11, B14, K4: in 0.3 there is always a `kind`; its conversion to 1.0 is the message as it was,
     without the losses that are listed."""
