@@ -1,7 +1,7 @@
 /** The calls of the routes under `/api`: JSON, and streams of named events. Every error is a `Failure`. */
 
 import { parseSseStream } from "@a2a-js/sdk";
-import { failureOf, NotUnderstood, unreachable } from "./failures.ts";
+import { Failure, failureOf, NotUnderstood, unreachable } from "./failures.ts";
 import { steadyFetch } from "./fetching.ts";
 
 /** A server and its caller. */
@@ -51,11 +51,7 @@ export class Http {
     } catch {
       // Told below.
     }
-    throw new NotUnderstood(`${this.#root.href} answered with something else than taskplane does.`, {
-      reason: "NOT_TASKPLANE",
-      status: response.status,
-      suggestion: "Another program answers there, such as the sign-in page of a proxy.",
-    });
+    throw this.#notUnderstood(response);
   }
 
   /** Return the `data` of an answer. Raise `Failure`. */
@@ -66,11 +62,25 @@ export class Http {
   /** Yield the events of a stream until the server closes it. Raise `Failure`. */
   async *events(path: string, signal: AbortSignal): AsyncGenerator<{ name: string; data: unknown }, void, undefined> {
     const response = await this.#open(path, "text/event-stream", { signal });
-    for await (const { type, data } of parseSseStream(response, LARGEST_EVENT)) {
-      const told = JSON.parse(data) as { retryable?: boolean };
-      if (type === "error") throw failureOf(told.retryable ? 503 : 400, told);
-      yield { name: type, data: told };
+    if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw this.#notUnderstood(response);
+    try {
+      for await (const { type, data } of parseSseStream(response, LARGEST_EVENT)) {
+        const told = JSON.parse(data) as { retryable?: boolean };
+        if (type === "error") throw failureOf(told.retryable ? 503 : 400, told);
+        yield { name: type, data: told };
+      }
+    } catch (error) {
+      throw signal.aborted || error instanceof Failure ? error : this.#notUnderstood(response, error);
     }
+  }
+
+  #notUnderstood({ status }: Response, cause?: unknown): NotUnderstood {
+    return new NotUnderstood(`${this.#root.href} answered with something else than taskplane does.`, {
+      reason: "NOT_TASKPLANE",
+      status,
+      suggestion: "Another program answers there, such as the sign-in page of a proxy.",
+      cause,
+    });
   }
 
   async #open(path: string, accept: string, { method = "GET", body, headers, signal }: Sent): Promise<Response> {

@@ -193,4 +193,18 @@ describe("sessions", () => {
     const url = await serve(said(200, "<p>sign in"));
     await assert.rejects(new Sessions({ url }).find(), { name: "NotUnderstood" });
   });
+
+  it("are not watched where another program answers", async () => {
+    const event = said(200, 'event: snapshot\ndata: {"version":1}\n\nevent: entry-added\ndata: {"ent\n\n', { "Content-Type": "text/event-stream" });
+    for (const [answer, events] of [[said(200, "<p>sign in"), 0], [event, 1]] as const) {
+      let asked = 0;
+      const url = await serve((request, reply) => (asked++, answer(request, reply)));
+      const seen: string[] = [];
+      const watched = (async () => {
+        for await (const { name } of new Sessions({ url, giveUpAfter: 0.4 }).watch("s")) seen.push(name);
+      })();
+      await assert.rejects(watched, { name: "NotUnderstood", reason: "NOT_TASKPLANE", status: 200 });
+      assert.deepEqual([asked, seen.length], [1, events]);
+    }
+  });
 });
