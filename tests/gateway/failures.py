@@ -24,7 +24,7 @@ _CODES_OF_GRPC: Final = {
     grpc.StatusCode.UNIMPLEMENTED.value[0]: -32601,
     grpc.StatusCode.INTERNAL.value[0]: -32603,
 }
-_CODES_OF_STATUS: Final = {400: -32602, 404: -32601, 409: -32602, 413: -32602, 500: -32603}
+_CODES_OF_STATUS: Final = {400: -32602, 404: -32601, 409: -32602, 413: -32602, 500: -32603, 503: -32603}
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,46 @@ async def first_kind(plane: Plane, binding: Binding, text: str) -> str:
     return kind
 
 
+async def test_a_send_that_is_open_at_the_end_is_told_to_repeat_it_under_its_key(tmp_path: Path) -> None:
+    """C14, D11: over HTTP as over gRPC; the repeat to the next gateway gets the task, and there is only one."""
+    agent = Deciding()
+    later = {"configuration": {"returnImmediately": True}}
+    cases = [(binding, way) for binding in BINDINGS for way in ("SendMessage", "SendStreamingMessage")]
+    texts = [f"{binding.name} {way}" for binding, way in cases]
+    params = [
+        sending(text) | (later if way == "SendMessage" else {}) for text, (_, way) in zip(texts, cases, strict=True)
+    ]
+    async with open_behind(tmp_path, ("a", agent)) as behind:
+        async with leaving(behind, shutdown_timeout=1) as front:
+            sends = [
+                asyncio.create_task(Client(front.plane, binding).error(way, sent, idempotency_key=text))
+                for (binding, way), sent, text in zip(cases, params, texts, strict=True)
+            ]
+            while agent.asked < len(sends):
+                await asyncio.sleep(0.01)
+            await front.drain()
+            refused = await asyncio.gather(*sends)
+        assert [one.reason for one in refused] == ["SHUTTING_DOWN"] * len(cases)
+        agent.decide.set()
+        async with open_front(behind) as plane:
+            for (binding, way), sent, text in zip(cases, params, texts, strict=True):
+                if way == "SendMessage":
+                    await Client(plane, binding).result(way, sent, idempotency_key=text)
+                else:
+                    async with Client(plane, binding).stream(way, sent, idempotency_key=text) as events:
+                        await anext(events)
+            assert await texts_in(plane) == sorted([*texts, "witness"])
+
+
+async def test_a_route_of_api_that_is_open_at_the_end_answers_503(tmp_path: Path) -> None:
+    async with open_behind(tmp_path) as behind, leaving(behind, shutdown_timeout=0) as front:
+        half = await half_sent(front.plane, Framed("POST", "/api/sessions", {"agent_ref": "demo"}))
+        await front.drain()
+        reply = await half.rest(send=False)
+    assert "503" in reply.splitlines()[0]
+    assert '"code":"SHUTTING_DOWN"' in reply
+
+
 async def test_large_answers_on_their_way_arrive_whole(tmp_path: Path) -> None:
     """C14: the thread that writes them ends after the calls."""
     async with open_behind(tmp_path) as behind, leaving(behind, shutdown_timeout=30) as front:
@@ -189,7 +229,7 @@ async def test_both_servers_end_by_one_deadline(tmp_path: Path) -> None:
         half = await half_sent(front.plane, HTTP_BINDINGS[0].frame("SendMessage", sending("hello")))
         await front.drain()
         began = asyncio.get_running_loop().time()
-        assert "500" in (await half.rest(send=False)).splitlines()[0]
+        assert "SHUTTING_DOWN" in await half.rest(send=False)
         await front.ended.wait()
         # 2 s for both, 1 s for the last statuses, 0.5 s of the server, and time for a slow machine.
         assert 3.0 <= asyncio.get_running_loop().time() - began < 3.9

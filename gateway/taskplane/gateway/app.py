@@ -15,6 +15,7 @@ from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute, error_api, h
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
+from taskplane.gateway.web.disconnect import told_at_end
 from taskplane.gateway.web.http import ClientGone, Headers, Reply, Request, json_reply, remedies
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PlaneError
@@ -106,7 +107,8 @@ class App:
         """Return the response, also for a failure; None if the client has gone."""
         error: PlaneError
         try:
-            reply = await answering
+            with told_at_end():
+                reply = await answering
         except ClientGone:
             return None
         except PlaneError as failure:

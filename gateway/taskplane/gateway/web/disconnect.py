@@ -1,8 +1,9 @@
-"""Cancellation of a request that blocks, when its client disconnects or this process drains."""
+"""Cancellation of a request: of one that blocks, when its client disconnects or this process drains; of each one that
+is open when the process ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from taskplane.gateway.web.http import ClientGone, Request
@@ -42,6 +43,24 @@ async def cancel_on_drain(streams: Streams) -> AsyncGenerator["Wait"]:
                 raise
             task.uncancel()
             raise wait.end from None
+
+
+@contextmanager
+def told_at_end() -> Generator[None]:
+    """Raise Unavailable `SHUTTING_DOWN` if the body is cancelled: the HTTP server cancels the requests that are open at
+    the end of this process."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        raise Unavailable(
+            "this server is shutting down; whether it carried out the request is not known",
+            reason="SHUTTING_DOWN",
+            suggestion="repeat it in a moment, a send under its idempotency key",
+            retry_after=1.0,
+        ) from None
 
 
 class Wait:
