@@ -205,6 +205,9 @@ async def test_keys_come_in_metadata_and_their_scopes_count(tmp_path: Path) -> N
         assert (await refused(stub(plane).ListTasks(sdk.ListTasksRequest(), metadata=wrong)))[1].reason == (
             "BAD_CREDENTIALS"
         )
+        for twice in ((*bearing("ann"), *bearing("reader")), (("x-api-key", "ann.s3cret"),) * 2):
+            code, error = await refused(stub(plane).ListTasks(sdk.ListTasksRequest(), metadata=twice))
+            assert (code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "AMBIGUOUS_CREDENTIALS")
         task = (await stub(plane).SendMessage(saying("hello"), metadata=bearing("ann"))).task
         assert (await refused(stub(plane).GetTask(sdk.GetTaskRequest(id=task.id), metadata=bearing("reader"))))[0] is (
             grpc.StatusCode.NOT_FOUND

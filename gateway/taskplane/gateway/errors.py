@@ -102,6 +102,7 @@ _BY_CODE: Final[dict[str, A2AError]] = {
 _STATUS_BY_REASON: Final[dict[str, int]] = {
     "NO_CREDENTIALS": 401,
     "BAD_CREDENTIALS": 401,
+    "AMBIGUOUS_CREDENTIALS": 401,
     "AMBIGUOUS_USER": 401,
     "METHOD_NOT_ALLOWED": 405,
     "BODY_TIMEOUT": 408,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.gateway.auth.naming import SECRET
 from tests.gateway.plane import Behind, Plane, fresh, open_behind, open_front, request, said
 
 from taskplane.client.http import Http
@@ -69,6 +70,24 @@ async def test_a_valid_key_is_required_and_identifies_the_caller(tmp_path: Path,
         # Cards and probes need no credentials.
         for path in ("/.well-known/agent-card.json", "/healthz", "/readyz", "/metrics"):
             assert (await plane.http.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize("second", ["Bearer bob_1.other", "Bearer ann_1.s3cret", "Basic YTpi", ""])
+async def test_a_credential_that_occurs_twice_is_refused(tmp_path: Path, keys: Path, second: str) -> None:
+    """S2: which of them a proxy added cannot be told, in either order and also of equal ones."""
+    async with open_behind(tmp_path) as behind, open_front(behind, api_keys=str(keys), proxy_secret=SECRET) as plane:
+        for name, values in (
+            ("Authorization", ("Bearer ann_1.s3cret", second)),
+            ("X-API-Key", ("ann_1.s3cret", second.removeprefix("Bearer "))),
+            ("X-Taskplane-Proxy-Secret", (SECRET, second)),
+        ):
+            for pair in (values, values[::-1]):
+                for path in ("/api/sessions", "/api/ui-config"):
+                    reply = await plane.http.get(path, headers=[("X-User-Id", "carl"), *((name, one) for one in pair)])
+                    assert (reply.status_code, reply.json()["code"]) == (401, "AMBIGUOUS_CREDENTIALS"), (name, pair)
+        both = {"X-Taskplane-Proxy-Secret": SECRET, "X-User-Id": "carl", **bearer("ann_1")}
+        assert (await sent(plane, both)).json()["result"]["task"]
+        assert await owners(plane, both) == {"carl"}
 
 
 async def test_user_names_in_headers_and_queries_are_ignored_with_authentication(tmp_path: Path, keys: Path) -> None:

@@ -74,7 +74,8 @@ class Authenticator:
         """Return the caller of a call.
 
         The name of a user counts only in the places that the caller's scheme trusts; elsewhere it is ignored. Raise
-        Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid `BAD_USER_ID`.
+        Unauthenticated `NO_CREDENTIALS`, `BAD_CREDENTIALS`, `AMBIGUOUS_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid
+        `BAD_USER_ID`.
         """
         check_single(credentials)
         trusted = _NOWHERE

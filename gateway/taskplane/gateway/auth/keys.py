@@ -6,7 +6,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
 from taskplane.gateway.auth.key_file import Key, KeyFile
-from taskplane.gateway.auth.scheme import Asked, RequestHeaders
+from taskplane.gateway.auth.scheme import Asked, RequestHeaders, check_once
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.principal import Principal
 
@@ -30,7 +30,8 @@ class ApiKeys:
         return cls(KeyFile(Path(settings.api_keys), settings.tenant)) if settings.api_keys else None
 
     def identify(self, credentials: RequestHeaders) -> Caller | None:
-        """Return the owner of the key; None for a call without one."""
+        """Return the owner of the key; None for a call without one. Raise Unauthenticated."""
+        check_once(credentials, b"x-api-key", b"authorization")
         token = credentials.header(b"x-api-key")
         if not token:
             scheme, _, value = credentials.header(b"authorization").partition(" ")

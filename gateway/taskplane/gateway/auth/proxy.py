@@ -7,7 +7,7 @@ from typing import Final
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth import user_names
 from taskplane.gateway.auth.caller import Caller
-from taskplane.gateway.auth.scheme import RequestHeaders
+from taskplane.gateway.auth.scheme import RequestHeaders, check_once
 from taskplane.gateway.settings import GatewaySettings
 from taskplane.runtime.errors import Unauthenticated
 from taskplane.runtime.principal import Principal
@@ -35,6 +35,7 @@ class TrustedProxy:
 
     def identify(self, credentials: RequestHeaders) -> Caller | None:
         """Return the user that the proxy names; None for a call without its secret."""
+        check_once(credentials, _SECRET)
         shown = credentials.raw(_SECRET)
         if not shown or not hmac.compare_digest(shown, self._secret):
             return None

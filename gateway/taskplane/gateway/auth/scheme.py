@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from taskplane.api.a2a.v1 import a2a_pb2 as a2a
 from taskplane.gateway.auth.caller import Caller
+from taskplane.runtime.errors import Unauthenticated
 
 
 class RequestHeaders(Protocol):
@@ -30,6 +31,20 @@ class RequestHeaders(Protocol):
     def headers(self, *names: bytes) -> list[str]:
         """Return the elements of all headers with these names, with comma-separated lists split."""
         ...
+
+
+def check_once(credentials: RequestHeaders, *names: bytes) -> None:
+    """Raise Unauthenticated `AMBIGUOUS_CREDENTIALS` if one of these headers occurs more than once.
+
+    Which of them a proxy made, and which its client, cannot be told.
+    """
+    for name in names:
+        if credentials.count(name) > 1:
+            raise Unauthenticated(
+                f"the header {name.decode().title()} must occur once",
+                reason="AMBIGUOUS_CREDENTIALS",
+                suggestion="send one credential; a proxy must replace the header and not add one",
+            )
 
 
 class Asked(NamedTuple):
@@ -62,7 +77,8 @@ class Scheme(Protocol):
     def identify(self, credentials: RequestHeaders) -> Caller | None:
         """Return the caller; None if the call has no credential of this scheme.
 
-        Raise Unauthenticated `BAD_CREDENTIALS`, `NO_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid `BAD_USER_ID`.
+        Raise Unauthenticated `BAD_CREDENTIALS`, `NO_CREDENTIALS`, `AMBIGUOUS_CREDENTIALS` or `AMBIGUOUS_USER`; Invalid
+        `BAD_USER_ID`.
         """
         ...
 

@@ -11,7 +11,7 @@ from taskplane.gateway.web.http import Reply, Request
 async def serve(plane: Plane, request: Request) -> Reply:
     """Return the description; without credentials, where they are needed, one without a caller and agents.
 
-    Raise Unauthenticated `BAD_CREDENTIALS` for wrong ones.
+    Raise Unauthenticated for wrong ones.
     """
     authenticator = plane.authenticator
     caller = authenticator.recognize(request)
