@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import grpc
 import pytest
@@ -50,6 +50,18 @@ class Below(Rest):
 
 
 @dataclass(frozen=True)
+class InQuery(Rest):
+    """REST with the tenant in the query, whatever the method."""
+
+    name: str = "rest-query"
+
+    def frame(self, operation: str, params: Json) -> Framed:
+        found = super().frame(operation, {name: value for name, value in params.items() if name != "tenant"})
+        tenant = urlencode(of(params.get("tenant", "")))
+        return replace(found, path=f"{found.path}{'&' if '?' in found.path else '?'}{tenant}")
+
+
+@dataclass(frozen=True)
 class AtAgent(JsonRpc):
     """JSON-RPC at the path of an agent."""
 
@@ -59,7 +71,7 @@ class AtAgent(JsonRpc):
         return replace(super().frame(operation, params), path=self.base)
 
 
-PLACES: Final[tuple[HttpBinding | Grpc, ...]] = (JsonRpc(), Rest(), Below(), Grpc())
+PLACES: Final[tuple[HttpBinding | Grpc, ...]] = (JsonRpc(), Rest(), Below(), InQuery(), Grpc())
 
 
 async def other(turn: Turn) -> AsyncIterator[Change]:
@@ -141,6 +153,16 @@ async def test_kagents_path_selects_the_agent_as_well(both: Plane) -> None:
     for tenant in ("other", "ns/other", "default"):
         sent = await client.result("SendMessage", {"message": said("hello"), "tenant": tenant})
         assert sent["task"]["status"]["message"]["parts"] == [{"text": "I am the other one."}]
+
+
+async def test_a_tenant_in_a_body_has_priority_over_one_in_the_query(both: Plane) -> None:
+    """a2a H14."""
+    body: Json = {"message": said("hello"), "tenant": "other"}
+    for tenant, text in (("other", "I am the other one."), ("", "hello"), (None, "hello")):
+        reply = await both.http.post("/message:send?tenant=demo", json={**body, "tenant": tenant})
+        assert reply.json()["task"]["status"]["message"]["parts"] == [{"text": text}]
+    refused = await both.http.post("/message:send?tenant=demo", json={**body, "tenant": 0})
+    assert (refused.status_code, "tenant must be a string" in refused.text) == (400, True)
 
 
 async def test_a_tenant_that_is_no_text_is_refused_and_0_3_has_none(both: Plane) -> None:

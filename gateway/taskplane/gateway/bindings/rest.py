@@ -1,7 +1,8 @@
 """The REST binding. Input: path, query and body. Output: JSON and errors in the form of a version. The paths here are
 those of A2A 1.0 (section 11), with errors as in AIP-193.
 
-Checks are made in the order of the JSON-RPC binding. A value in the path replaces the same value in the body.
+Checks are made in the order of the JSON-RPC binding. A value in the path replaces the same value in the body. A tenant
+is also read from the query, whatever the method.
 """
 
 import asyncio
@@ -109,8 +110,11 @@ class Rest:
         params = await _params(plane, request)
         arguments = request.arguments
         params |= {name: arguments[part] for name, part in self.ids}
-        if "tenant" in arguments:
-            params["tenant"] = arguments["tenant"]
+        tenant = arguments.get("tenant", "")
+        if not tenant and params.get("tenant") in (None, ""):
+            tenant = request.query.get("tenant", "")
+        if tenant:
+            params["tenant"] = tenant
         call = call_of(plane, request, caller, form.dialect.version)
         version = form.dialect.version
         check_version(plane, version, asked_version(request), accepted=form.versions, offered=version)
