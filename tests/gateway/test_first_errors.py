@@ -10,6 +10,7 @@ from tests.gateway.bindings import STREAMS, Binding, Client, HttpBinding
 from tests.gateway.plane import Json, Plane, open_all, said
 
 from taskplane.agents.agent import AgentCard, Change, Complete, Turn
+from taskplane.agents.demo import Demo
 from taskplane.api.a2a.v1.a2a_pb2 import AgentCapabilities, AgentExtension
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,6 +68,30 @@ async def test_an_agent_whose_card_denies_streaming_refuses_streams_and_answers_
         for operation, params in MISSING.items():
             refused = await client.error(operation, params)
             assert (refused.code, refused.reason) == (-32004, "UNSUPPORTED_OPERATION"), operation
+
+
+async def test_a_message_to_a_task_names_the_extensions_that_the_agent_of_the_task_requires(
+    binding: Binding, tmp_path: Path
+) -> None:
+    """a2a H4: whatever agent the path names, and after the params."""
+    demanding = Demo()
+    demanding.card.capabilities.extensions.append(AgentExtension(uri="urn:needed", required=True))
+    async with open_all(tmp_path, ("plain", Demo()), ("demanding", demanding)) as plane:
+        reply = await plane.http.post(
+            "/agents/demanding/message:send", json={"message": said("ask")}, headers={"a2a-extensions": "urn:needed"}
+        )
+        client, task = Client(plane, binding), reply.json()["task"]["id"]
+        for operation in ("SendMessage", "SendStreamingMessage"):
+            refused = await client.error(operation, {"message": said("blue", taskId=task)})
+            assert refused.reason == "EXTENSION_SUPPORT_REQUIRED"
+            refused = await client.error(operation, {"message": said("blue", taskId="none")})
+            assert refused.code == -32001
+            refused = await client.error(operation, {"message": said("blue", taskId=task, parts=[])})
+            assert refused.code == -32602
+        assert (await client.send("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+        named = {"A2A_Extensions": "urn:needed"}
+        answer = await client.result("SendMessage", {"message": said("blue", taskId=task)}, **named)
+        assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 async def test_an_extension_that_the_card_requires_must_be_named(binding: Binding, tmp_path: Path) -> None:

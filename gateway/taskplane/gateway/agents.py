@@ -43,6 +43,8 @@ class Agents:
         self._executor = executor
         self._age = age
         self._found: Mapping[str, Agent] = {}
+        # The extensions that any of them requires.
+        self.required_extensions: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
 
@@ -106,6 +108,7 @@ class Agents:
             if index == 0:
                 found[""] = agent
         self._found = found
+        self.required_extensions = frozenset().union(*(agent.required_extensions for agent in found.values()))
         self._asked_at = time.monotonic()
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from taskplane.gateway.a2a.call import Call
 from taskplane.gateway.a2a.lookup import find, known
 from taskplane.gateway.a2a.operations import Operation
+from taskplane.gateway.a2a.recipient import take_extensions
 from taskplane.gateway.a2a.tenants import agent_of
 from taskplane.gateway.agents import Agent
 from taskplane.gateway.plane import Plane
-from taskplane.gateway.translate.extensions import DECLARED
 from taskplane.gateway.translate.versions import version_of
 from taskplane.runtime.errors import NotFound, Refused, Unavailable
 
@@ -46,7 +46,7 @@ async def admit(call: Call, operation: Operation, tenant: str = "") -> None:
     if call.agent is None:
         call.agent, call.missing = await _agent_of(call.plane, call.path, operation)
     if call.agent is not None and (call.extensions or call.agent.required_extensions):
-        _take_extensions(call, call.agent)
+        take_extensions(call, call.agent)
     if operation.writes:
         call.caller.check_write()
 
@@ -69,15 +69,3 @@ async def _agent_of(plane: Plane, name: str, operation: Operation) -> tuple[Agen
         if name:
             raise
         return plane.agents.peek(""), None
-
-
-def _take_extensions(call: Call, agent: Agent) -> None:
-    """Note the extensions in use, which bindings echo (A2A 1.0 section 3.2.6)."""
-    missing = agent.required_extensions.difference(call.extensions)
-    if missing:
-        raise Refused(
-            f"this agent requires the extension {min(missing)}",
-            reason="EXTENSION_SUPPORT_REQUIRED",
-            suggestion="name it in A2A-Extensions",
-        )
-    call.used = [uri for uri in call.extensions if uri in agent.extensions or uri in DECLARED]

@@ -14,6 +14,7 @@ from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.input_modes import check_parts
+from taskplane.gateway.a2a.recipient import recipient
 from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.limits import LAST_EVENT_ID
@@ -44,7 +45,8 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     history. A refused rewind returns a failed task.
 
     A client that stops waiting does not affect the task. Raise NotFound; Refused `TERMINAL`, `NOT_MANAGED`,
-    `SUPERSEDED` or `KEY_REUSED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`; Invalid; Exhausted; Unavailable.
+    `SUPERSEDED`, `KEY_REUSED` or `EXTENSION_SUPPORT_REQUIRED`; Conflict `VERSION_MISMATCH` or `REWIND_IN_FLIGHT`;
+    Invalid; Exhausted; Unavailable.
     """
     # A rewind without a new turn needs no agent. Only the executor knows whether there is a new turn.
     if call.missing is not None and not is_rewind(request.message):
@@ -58,7 +60,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     async with call.waiting() if waits else nullcontext():
         submitted = submission(call, request)
         submitted.waits = waits
-        await check_parts(call, request.message)
+        check_parts(call, await recipient(call, request.message), request.message)
         reply = await submit(call.plane, submitted, call.size)
         if reply.HasField("message"):
             return Answer(reply.message)

@@ -13,6 +13,7 @@ from taskplane.gateway.a2a.cursors import take as take_cursor
 from taskplane.gateway.a2a.follow import TERMINAL, Item, States, follow
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.input_modes import check_parts
+from taskplane.gateway.a2a.recipient import recipient
 from taskplane.gateway.a2a.streams import PayloadStream, prepend, single
 from taskplane.gateway.a2a.submitting import submission, submit
 from taskplane.gateway.coordination import conversation
@@ -43,7 +44,7 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> PayloadStream:
             reason="CURSOR_WITHOUT_KEY",
             fields={"Last-Event-ID": "needs an Idempotency-Key"},
         )
-    await check_parts(call, request.message)
+    check_parts(call, await recipient(call, request.message), request.message)
     call.plane.streams.check_open()
     reply = await submit(call.plane, submitted, call.size)
     asked = request.configuration
