@@ -1,12 +1,19 @@
 """The log: what is in a line, and what never is."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Generator
+from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.wrappers_pb2 import BytesValue
+from tests.runtime.conftest import ALICE, SAY, echo_services
 
 from taskplane.runtime import logs
+from taskplane.runtime.interceptors import Context
+from taskplane.runtime.server import serving
 
 Written = Callable[[], str]
 
@@ -156,3 +163,41 @@ def test_a_credential_that_a_cut_goes_through_is_not_written(
         line = written()
         assert "first" in line and line.endswith("last\n")
         assert CANARY[:4] not in line and CANARY[-4:] not in line
+
+
+class Seen(logging.Handler):
+    """A handler that counts the records with a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.records = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records += self.text in record.getMessage()
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+async def test_a_client_that_leaves_before_its_reply_is_no_error(written: Written, level: str) -> None:
+    """gRPC itself writes the reply, and logs that it could not."""
+
+    async def say(request: BytesValue, context: Context) -> BytesValue:
+        return BytesValue(value=bytes(3_000_000))
+
+    logs.setup(level, human=False)
+    seen = Seen("ExecuteBatchError")
+    logging.getLogger().addHandler(seen)
+    slow = [("grpc.http2.bdp_probe", 0)]
+    async with (
+        serving(echo_services(say, default=ALICE), "127.0.0.1:0", grace=0.1) as server,
+        grpc.aio.insecure_channel(server.address, options=slow) as channel,
+        asyncio.timeout(10),
+    ):
+        made: Any = channel
+        # A call may also be cancelled, about which gRPC logs nothing.
+        while not seen.records:
+            call = made.unary_stream(SAY)(b"")
+            await call.initial_metadata()
+            call.cancel()
+            await asyncio.sleep(0.01)
+    assert (seen.text in written()) == (level == "DEBUG")

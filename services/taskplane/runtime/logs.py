@@ -111,6 +111,7 @@ def setup(level: str = "INFO", human: bool | None = None) -> None:
         human = sys.stderr.isatty()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_HumanLines() if human else _JsonLines())
+    handler.addFilter(_matters)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -118,6 +119,16 @@ def setup(level: str = "INFO", human: bool | None = None) -> None:
     for noisy in ("alembic", "asyncio", "httpx", "httpcore", "uvicorn.access", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
+
+
+def _matters(record: logging.LogRecord) -> bool:
+    """Return whether to write a record. gRPC logs an error when a client leaves before it has its whole reply; that
+    matters at level DEBUG only."""
+    # Most processes of agents have not loaded gRPC, and so have no such records.
+    aio = sys.modules.get("grpc.aio")
+    if aio is None or not record.exc_info or not record.name.startswith("grpc."):
+        return True
+    return not isinstance(record.exc_info[1], aio.InternalError) or logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
