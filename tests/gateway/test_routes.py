@@ -114,9 +114,10 @@ def test_a_verb_is_no_part_of_an_id_unless_it_is_encoded(base: str, verb: str) -
 @pytest.mark.parametrize("path", ["/tasks/{}", "/api/a2a/ns/demo/tasks/{}:cancel", "/ui/{}"])
 def test_a_path_of_more_than_16_384_characters_does_not_exist(path: str) -> None:
     """It is refused before it is compared with any route."""
-    longest = path.format("t" * (16_384 - len(path.format(""))))
+    name = "t" * (16_384 - len(path.format("")))
+    longest = path.format(name)
     method = "POST" if path.endswith("cancel") else "GET"
-    assert RouteTable().find(method, longest)
+    assert name in RouteTable().find(method, longest)[1].values()
     for more in (1, 48_000):
         with pytest.raises(NoSuchRoute) as caught:
             RouteTable().find(method, path.format("t" * (len(longest) + more - len(path.format("")))))
