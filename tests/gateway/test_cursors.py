@@ -203,3 +203,12 @@ async def test_fifty_concurrent_sends_under_one_key_make_one_task(client: Client
 def keyed() -> dict[str, str]:
     """The header of a new idempotency key."""
     return {"idempotency_key": fresh()}
+
+
+async def test_a_send_without_a_stream_refuses_a_cursor_by_its_place(http_client: Client) -> None:
+    """a2a C12."""
+    params = {"message": said("hello")}
+    beside = await http_client.error("SendMessage", {**params, "metadata": {CURSOR: "abc-3"}})
+    assert (beside.code, list(beside.fields)) == (-32602, [f"metadata.{CURSOR}"])
+    header = await http_client.error("SendMessage", params, Last_Event_ID="abc-3")
+    assert (header.code, list(header.fields)) == (-32602, ["Last-Event-ID"])

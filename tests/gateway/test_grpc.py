@@ -305,6 +305,8 @@ async def test_a_drain_ends_streams_and_waits_as_unavailable_and_health_says_so(
         assert (code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
         code, error = await sending
         assert (code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
+        # Whether the agent answers, or makes a task, may not be known yet.
+        assert "under the same idempotency key" in error.suggestion
         held.end.set()
         async with open_front(behind) as plane, asyncio.timeout(10):
             while any(

@@ -42,7 +42,7 @@ Operation = Unary | Stream
 
 
 def _unread(_request: Any, _bad: WrongFields) -> None:
-    """Check nothing, since the operation is refused."""
+    """Check nothing: the operation reads nothing of its request, or is refused."""
 
 
 def _push(name: str) -> Unary:

@@ -10,20 +10,18 @@ from taskplane.api.executor.v1 import executor_pb2 as xb
 from taskplane.api.tasks.v1 import tasks_pb2 as pb
 from taskplane.gateway.a2a import tasks
 from taskplane.gateway.a2a.call import Call
-from taskplane.gateway.a2a.cursors import take as take_cursor
+from taskplane.gateway.a2a.cursors import check_none
 from taskplane.gateway.a2a.follow import TERMINAL, States, cursor_of, state_values
 from taskplane.gateway.a2a.history import bounded
 from taskplane.gateway.a2a.input_modes import check_parts
 from taskplane.gateway.a2a.recipient import recipient
 from taskplane.gateway.a2a.rewinding import rewound_task
 from taskplane.gateway.a2a.submitting import submission, submit
-from taskplane.gateway.limits import LAST_EVENT_ID
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.translate.dialect import Answer, Wait
 from taskplane.gateway.translate.rewinds import is_rewind
 from taskplane.runtime.backoff import Backoff
 from taskplane.runtime.errors import Unavailable
-from taskplane.runtime.validation import invalid
 
 
 def _watch_until(states: Iterable[int]) -> bytes:
@@ -51,8 +49,8 @@ async def send(call: Call, request: a2a.SendMessageRequest) -> Answer:
     # A rewind without a new turn needs no agent. Only the executor knows whether there is a new turn.
     if call.missing is not None and not is_rewind(request.message):
         raise call.missing
-    if (call.cursor or call.starting_after or request.HasField("metadata")) and take_cursor(call, request.metadata):
-        raise invalid({LAST_EVENT_ID: "is allowed for streams only"})
+    if call.cursor or call.starting_after or request.HasField("metadata"):
+        check_none(call, request.metadata)
     wait = call.wait
     if wait is None:
         wait = Wait.EXISTS if request.configuration.return_immediately else Wait.AT_REST

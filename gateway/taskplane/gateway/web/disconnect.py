@@ -71,12 +71,12 @@ class Wait:
         self._task = task
 
     def drain(self) -> None:
-        """End with the error that the task continues."""
+        """End with the error that a task continues; a message may not have become one yet."""
         self.stop(
             Unavailable(
-                "this server is shutting down; the task continues",
+                "this server is shutting down; a task continues if there is one",
                 reason="SHUTTING_DOWN",
-                suggestion="get the task, or subscribe to it, in a moment",
+                suggestion="repeat the send under the same idempotency key in a moment, or get the task",
                 retry_after=1.0,
             )
         )
