@@ -16,7 +16,7 @@ from a2a.client import A2ACardResolver, ClientFactory
 from a2a.compat.v0_3 import a2a_v0_3_pb2, a2a_v0_3_pb2_grpc
 from a2a.types import a2a_pb2 as sdk
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.gateway.bindings import BINDINGS, HTTP_BINDINGS, Client
 from tests.gateway.card_schemas import closed_0_3, closed_1_0, mistakes
 from tests.gateway.plane import JSON_TYPE, Behind, Json, Plane, open_all, open_behind, open_front
@@ -118,7 +118,7 @@ async def test_the_extended_card_of_1_0_is_the_same_pure_card_over_each_binding(
     stub: Any = A2AServiceStub(plane.channel)  # type: ignore[no-untyped-call]
     metadata = tuple(key("ann").items())
     found = await stub.GetExtendedAgentCard(sdk.GetExtendedAgentCardRequest(), metadata=metadata)
-    assert MessageToDict(found) == card
+    assert found == ParseDict(card, sdk.AgentCard())
 
     public = await by_get(plane, "/agents/plain/.well-known/agent-card.json")
     below = await by_get(plane, "/agents/plain/extendedAgentCard")
