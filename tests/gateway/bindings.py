@@ -317,7 +317,7 @@ class Grpc:
         try:
             reply = await call if operation not in STREAMS else [self._shown(event) async for event in call]
         except grpc.aio.AioRpcError as error:
-            return failed(error), {"initial": tuple(error.initial_metadata()), "details": error.details()}
+            return self._failed(error), {"initial": tuple(error.initial_metadata()), "details": error.details()}
         metadata = {"initial": tuple(await call.initial_metadata()), "trailing": tuple(await call.trailing_metadata())}
         if isinstance(reply, list):
             return {"events": reply}, metadata
@@ -345,6 +345,10 @@ class Grpc:
     def told(self, error: PlaneError) -> Failure:
         return failure_of(status_grpc(error, "r"))
 
+    def _failed(self, error: grpc.aio.AioRpcError) -> Failure:
+        """Return the error of a call, with its fields as 1.0 names them."""
+        return failed(error)
+
     def _shown(self, reply: Any) -> Json:
         """Return a reply as 1.0 has it in JSON."""
         return MessageToDict(reply)
@@ -365,6 +369,11 @@ class Grpc03(Grpc):
 
     def told(self, error: PlaneError) -> Failure:
         return failure_of(status_grpc_0_3(error, "r"))
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> Failure:
+        found = failed(error)
+        fields = {"id" if path == "name" else named_1_0(path): rule for path, rule in found.fields.items()}
+        return replace(found, fields=fields)
 
     def _shown(self, reply: Any) -> Json:
         found: Json = MessageToDict(to_1_0(getattr(old, reply.DESCRIPTOR.name).FromString(reply.SerializeToString())))

@@ -35,13 +35,19 @@ async def one_place() -> AsyncGenerator[Any, None]:
         yield channel
 
 
-async def asked(channel: Any, path: str) -> Any:
-    """Return a call that has sent a request and may send others, and its first answer. PlaneError: it failed."""
-    call = channel.stream_stream(path)(request_and_no_end(path))
+async def asked(channel: Any, path: str) -> None:
+    """Send one request, and wait for its first answer. PlaneError: it failed."""
     try:
-        return call, await call.read()
+        await channel.unary_stream(path)(REQUESTS[path].SerializeToString()).read()
     except grpc.aio.AioRpcError as error:
         raise from_rpc_error(error) from error
+
+
+async def opened(channel: Any, path: str) -> Any:
+    """Return a stream that has sent a request and may send others, after its first answer."""
+    stream = channel.stream_stream(path)(request_and_no_end(path))
+    await stream.read()
+    return stream
 
 
 async def request_and_no_end(path: str) -> AsyncIterator[bytes]:
@@ -65,7 +71,7 @@ async def served(channel: Any, path: str) -> None:
 async def test_a_stream_without_credentials_is_refused_beyond_their_limit_alone(path: str, other: str) -> None:
     """Whoever opens them shuts out neither health checks nor callers with credentials."""
     async with one_place() as channel:
-        first, _ = await asked(channel, path)
+        first = await opened(channel, path)
         for _ in range(5):
             with pytest.raises(errors.Exhausted) as refused:
                 await asked(channel, other)
