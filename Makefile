@@ -5,8 +5,6 @@ BIN     := $(VENV)/bin
 RUNS    := $(VENV)/.runs
 READY   := $(VENV)/.ready
 WORKERS ?= 4
-# These tests wait for processes most of the time.
-MORE_WORKERS ?= 6
 INSTALL  = $(BIN)/python -m pip install -qq --disable-pip-version-check -c deploy/constraints.txt
 PROTOS  := $(shell cd protos && find . -name '*.proto' | sort | sed 's|^\./||')
 GEN      = --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet,only_async:$(1)
@@ -52,8 +50,8 @@ test test-more: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) $(PAGE)  ## the tests of every change; ARGS="-k resume" picks some, WORKERS=3 runs fewer at once
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not more" $(ARGS)
 
-test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS as above, MORE_WORKERS
-	$(BIN)/python -m pytest -q -n $(MORE_WORKERS) --dist worksteal -m more $(ARGS)
+test-more: $(READY) $(PAGE)  ## the tests that take long and rarely fail; ARGS and WORKERS as above
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m more $(ARGS)
 
 compat: $(READY) .venv-compat/.ready  ## kagent's and ADK's own clients on the plane, in an environment of their own
 	$(BIN)/python -m pytest -q tests/compat $(ARGS)
