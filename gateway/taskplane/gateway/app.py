@@ -15,7 +15,7 @@ from taskplane.gateway.errors import MethodNotAllowed, NoSuchRoute, error_api, h
 from taskplane.gateway.metrics import answered
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.routes import PublicRoute, Route, RouteTable
-from taskplane.gateway.web.disconnect import told_at_end
+from taskplane.gateway.web.disconnect import ToldAtEnd
 from taskplane.gateway.web.http import ClientGone, Headers, Reply, Request, json_reply, remedies
 from taskplane.runtime import logs, tracing
 from taskplane.runtime.errors import Internal, PlaneError
@@ -107,7 +107,7 @@ class App:
         """Return the response, also for a failure; None if the client has gone."""
         error: PlaneError
         try:
-            with told_at_end():
+            with ToldAtEnd():
                 reply = await answering
         except ClientGone:
             return None

@@ -32,7 +32,7 @@ from taskplane.gateway.translate.v0_3 import V0_3
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.translate.versions import version_of
 from taskplane.gateway.web import sse
-from taskplane.gateway.web.disconnect import told_at_end
+from taskplane.gateway.web.disconnect import ToldAtEnd
 from taskplane.gateway.web.http import (
     BodyEncoded,
     BodyTooLarge,
@@ -85,21 +85,20 @@ async def serve(plane: Plane, request: Request, caller: Caller) -> Reply:
     """
     rpc_id, name = b"null", ""
     try:
-        request.check_json()
-        with told_at_end():
+        with ToldAtEnd():
+            request.check_json()
             body = await plane.uploads.whole(request)
             envelope, too_deep = await plane.worker.run(request.size, _parse, body)
-        rpc_id = _id_of(envelope)
-        name = _method_of(envelope)
-        if "id" not in envelope:
-            rpc_id = b""
-        if too_deep is not None:
-            raise too_deep
-        if (method := METHODS.get(name)) is None:
-            raise _no_method(f"method {name[:100]} does not exist")
-        operation, dialect = method
-        tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
-        with told_at_end():
+            rpc_id = _id_of(envelope)
+            name = _method_of(envelope)
+            if "id" not in envelope:
+                rpc_id = b""
+            if too_deep is not None:
+                raise too_deep
+            if (method := METHODS.get(name)) is None:
+                raise _no_method(f"method {name[:100]} does not exist")
+            operation, dialect = method
+            tracing.describe({"rpc.system.name": "jsonrpc", "rpc.method": name}, name=name)
             reply = await _answer(plane, request, caller, operation, Frame(rpc_id, dialect), envelope.get("params"))
         if not rpc_id:
             reply = empty_reply(204)
@@ -147,7 +146,7 @@ async def _stream(call: Call, operation: Stream, request: Any, frame: Frame) -> 
     the official client reads nothing but event streams (a2a C16, C23); an agent that is missing is one in both."""
     try:
         slot = take_slot(call)
-        with told_at_end():
+        with ToldAtEnd():
             flow = await begin(operation.serve(call, request), slot)
     except PlaneError as error:
         if frame.dialect is V1_0 or error.reason == "AGENT_NOT_FOUND" or not frame.id:

@@ -31,7 +31,7 @@ from taskplane.gateway.settings import ERROR_MAPS, ErrorMap
 from taskplane.gateway.translate.fields import is_object
 from taskplane.gateway.translate.v1_0 import V1_0, Dialect
 from taskplane.gateway.web import sse
-from taskplane.gateway.web.disconnect import told_at_end
+from taskplane.gateway.web.disconnect import ToldAtEnd
 from taskplane.gateway.web.http import JSON, ClientGone, Headers, Reply, Request, bytes_reply, remedies
 from taskplane.gateway.web.translation_thread import TranslationThread
 from taskplane.runtime import json_lines, logs, tracing
@@ -92,7 +92,7 @@ class Rest:
         name, form = self.operation.name, self.forms[plane.settings.error_map]
         try:
             tracing.describe({"rpc.method": name}, name=name)
-            with told_at_end():
+            with ToldAtEnd():
                 reply = await self._answer(plane, request, caller, form)
             answered(name)
         except PlaneError as error:
