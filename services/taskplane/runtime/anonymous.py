@@ -9,7 +9,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from taskplane.runtime.errors import Exhausted, Invalid, PlaneError
-from taskplane.runtime.interceptors import ClientGone, Context, refuse
+from taskplane.runtime.interceptors import ClientGone, Context, at_end, malformed, refuse
 from taskplane.runtime.status import to_status
 
 ARRIVAL: Final = 5.0
@@ -60,10 +60,9 @@ class _Places:
                 retry_after=1.0,
             )
         self._taken += 1
-        released: Any = self._release
-        context.add_done_callback(released)
+        at_end(context, self._release)
 
-    def _release(self, _context: Context) -> None:
+    def _release(self) -> None:
         self._taken -= 1
 
 
@@ -109,5 +108,5 @@ async def _only(context: Context) -> Any:
     except DecodeError:
         request = grpc.aio.EOF
     if request is grpc.aio.EOF:
-        raise Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST")
+        raise malformed()
     return request

@@ -157,6 +157,21 @@ def _admit(access: Access | None, caller: Principal | None) -> None:
         principal.check_operator(caller)
 
 
+def at_end(context: Context, then: Callable[[], object]) -> None:
+    """Call `then` when a call has ended: not before its client has taken the reply."""
+
+    def ended(_context: Context) -> None:
+        then()
+
+    callback: Any = ended
+    context.add_done_callback(callback)
+
+
+def malformed() -> Invalid:
+    """Return the error of a request that cannot be parsed."""
+    return Invalid("the request is not a message of the type of this method", reason="MALFORMED_REQUEST")
+
+
 def _answer(error: BaseException, request_id: str) -> BaseException:
     """Return the error to raise for `error`: a PlaneError, except that a cancellation by the client and a status that
     the handler sent stay as they are.
@@ -243,7 +258,7 @@ def _wrap_handler(behaviour: Handler, method: Method) -> Handler:
             if caller is None or not any_caller:
                 _admit(access, caller)
             if type(request) is Malformed:
-                raise Invalid("the request is not a message of the type of this method", reason="MALFORMED_REQUEST")
+                raise malformed()
             pacer.calls += counted
             try:
                 reply = await behaviour(request, context)

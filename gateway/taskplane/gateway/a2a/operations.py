@@ -41,12 +41,12 @@ class Stream:
 Operation = Unary | Stream
 
 
-def _unread(_request: Any, _bad: WrongFields) -> None:
+def unread(_request: Any, _bad: WrongFields) -> None:
     """Check nothing: the operation reads nothing of its request, or is refused."""
 
 
 def _push(name: str) -> Unary:
-    return Unary(name, _unread, refusals.push)
+    return Unary(name, unread, refusals.push)
 
 
 _ALL: Final[tuple[Operation, ...]] = (
@@ -60,7 +60,7 @@ _ALL: Final[tuple[Operation, ...]] = (
     _push("GetTaskPushNotificationConfig"),
     _push("ListTaskPushNotificationConfigs"),
     _push("DeleteTaskPushNotificationConfig"),
-    Unary("GetExtendedAgentCard", _unread, extended_card.get),
+    Unary("GetExtendedAgentCard", unread, extended_card.get),
 )
 
 OPERATIONS: Final[Mapping[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -21,7 +21,7 @@ from taskplane.gateway.a2a.follow import Item, total_bytes
 from taskplane.gateway.a2a.operations import OPERATIONS, Operation, Stream, Unary
 from taskplane.gateway.a2a.streams import begin, take_slot
 from taskplane.gateway.bindings.grpc_calls import Metadata, call_of, echo
-from taskplane.gateway.bindings.grpc_open_calls import OpenCalls, at_end
+from taskplane.gateway.bindings.grpc_open_calls import OpenCalls
 from taskplane.gateway.bindings.grpc_service import A2AService, Method
 from taskplane.gateway.bindings.grpc_streams import EndedStream
 from taskplane.gateway.bindings.grpc_v0_3 import V0_3
@@ -32,7 +32,7 @@ from taskplane.gateway.translate import received, wire_1_0
 from taskplane.gateway.translate.dialect import Read
 from taskplane.runtime import logs
 from taskplane.runtime.errors import Invalid, PlaneError, Unavailable
-from taskplane.runtime.interceptors import Context
+from taskplane.runtime.interceptors import Context, at_end, malformed
 from taskplane.runtime.principal import enter
 from taskplane.runtime.services import Services
 from taskplane.runtime.validation import WrongFields, invalid
@@ -150,7 +150,7 @@ async def _admitted(calls: OpenCalls, service: A2AService, method: Method, conte
     calls.take(context, caller.principal)
     data: Any = await plane.uploads.message(context.read())
     if data is grpc.aio.EOF:
-        raise _malformed()
+        raise malformed()
     operation, size = method.operation, len(data)
     found = await plane.worker.run(size, _parsed, service, method, data)
     request: Any = found.request
@@ -167,12 +167,8 @@ def _parsed(service: A2AService, method: Method, data: bytes) -> Read:
     try:
         message = method.request.FromString(data)
     except DecodeError:
-        raise _malformed() from None
+        raise malformed() from None
     return service.read(method.operation, message)
-
-
-def _malformed() -> Invalid:
-    return Invalid("the request is not a message of this method", reason="MALFORMED_REQUEST")
 
 
 def _check(service: A2AService, operation: Operation, request: Message) -> None:

@@ -2,15 +2,15 @@
 reply that a client does not take."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
 from taskplane.gateway.plane import Plane
 from taskplane.gateway.web.disconnect import Wait
 from taskplane.gateway.web.slots import Slots
 from taskplane.runtime.errors import Exhausted
-from taskplane.runtime.interceptors import Context
+from taskplane.runtime.interceptors import Context, at_end
 from taskplane.runtime.principal import Principal
 
 # Seconds for the statuses of calls that are cut off.
@@ -79,16 +79,6 @@ class OpenCalls:
             async with asyncio.timeout_at(until):
                 await self._none.wait()
         return self._none.is_set()
-
-
-def at_end(context: Context, then: Callable[[], object]) -> None:
-    """Call `then` when a call has ended: not before its client has taken the reply."""
-
-    def ended(_context: Context) -> None:
-        then()
-
-    callback: Any = ended
-    context.add_done_callback(callback)
 
 
 def _too_many(limit: str) -> Exhausted:

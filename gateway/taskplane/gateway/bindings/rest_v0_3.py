@@ -9,21 +9,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from taskplane.gateway.a2a import refusals
-from taskplane.gateway.a2a.operations import OPERATIONS, Unary
+from taskplane.gateway.a2a.operations import OPERATIONS, Unary, unread
 from taskplane.gateway.bindings.rest import Form, Rest
 from taskplane.gateway.errors import error_rest_0_3, rest_status_0_3
 from taskplane.gateway.settings import ERROR_MAPS, ErrorMap
 from taskplane.gateway.translate.v0_3_rest import V0_3_REST
 from taskplane.gateway.web.http import JSON, Request
-from taskplane.runtime.validation import WrongFields
 
 
 def _json(_request: Request) -> bytes:
     return JSON
-
-
-def _unread(_request: object, _bad: WrongFields) -> None:
-    """Check nothing, since the operation is refused."""
 
 
 # Its paths are those of 0.3 alone, so a client that names its own version, 1.0, can mean nothing else.
@@ -31,7 +26,7 @@ _FORM: Final = Form(V0_3_REST, ("0.3", "1.0"), rest_status_0_3, error_rest_0_3, 
 FORMS: Final[Mapping[ErrorMap, Form]] = dict.fromkeys(ERROR_MAPS, _FORM)
 
 # 0.3 describes it, but neither its messages nor its clients have it.
-_LISTING: Final = Unary("ListTasks", _unread, refusals.listing)
+_LISTING: Final = Unary("ListTasks", unread, refusals.listing)
 
 
 def _paths() -> tuple[tuple[str, str, Rest], ...]:
