@@ -2,20 +2,20 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 import httpx
 import pytest
-from tests.cli.command import PATIENCE, dev, environment
+from tests.cli.command import PATIENCE, dev
 from tests.gateway.bindings import HTTP_BINDINGS, HttpBinding
 from tests.gateway.failures import Failure
+from tests.repo import one_shell
+from tests.repo.one_shell import SERVER
 from tests.repo.tree import ROOT
 
 Json = dict[str, Any]
 PAGE: Final = (ROOT / "docs" / "curl.md").read_text()
-SERVER: Final = "export TASKPLANE_URL=http://127.0.0.1:8080\n"
 TITLES: Final = {
     "JSON-RPC of A2A 1.0": "jsonrpc-1.0",
     "JSON-RPC of A2A 0.3": "jsonrpc-0.3",
@@ -48,23 +48,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[Answers]:
     place = tmp_path_factory.mktemp("curl")
     told = commands()
     with dev(cwd=place) as plane:
-        here = f"export TASKPLANE_URL={plane.url}\n"
-        script = ["set -eu"]
-        for number, (_, _, block) in enumerate(told):
-            script.append(f"{{\n{block.replace(SERVER, here)}\n}} > out.{number}")
-        done = subprocess.run(
-            ["bash", "-c", "\n".join(script)],
-            cwd=place,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=3 * PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        outputs = one_shell.run([block for _, _, block in told], plane.url, place, timeout=3 * PATIENCE)
         found: dict[tuple[str, str], list[str]] = {}
-        for number, (form, scenario, _) in enumerate(told):
-            found.setdefault((form, scenario), []).append((place / f"out.{number}").read_text())
+        for (form, scenario, _), output in zip(told, outputs, strict=True):
+            found.setdefault((form, scenario), []).append(output)
         for form in BINDINGS:
             (said,) = found[form, "Cut and resume"]
             (task_id,) = set(re.findall('"taskId":"([^"]*)"', said))

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.command import PATIENCE, PROGRAM, dev, environment, taskplane
+from tests.cli.command import PATIENCE, PROGRAM, dev, taskplane
+from tests.repo import one_shell
+from tests.repo.one_shell import SERVER
 from tests.repo.tree import ROOT
 
 # All commands of the README together take a minute on a busy machine.
 pytestmark = pytest.mark.timeout(6 * PATIENCE)
 README = (ROOT / "README.md").read_text()
-SERVER = "export TASKPLANE_URL=http://127.0.0.1:8080\n"
 MAKE = {"make run", "make test"}
 
 
@@ -38,23 +39,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, str
     (commands / "taskplane").chmod(0o755)
     (commands / "activate").write_text('PATH="$PWD/.venv/bin:$PATH"\n')
     with dev(cwd=place, afresh=True) as plane:
-        script = ["set -eu"]
         told = [block for block in blocks("sh") if not starts_a_server(block)]
         assert "".join(told).count("http://") == "".join(told).count(SERVER) == 1, "the server is named once"
-        here = f"export TASKPLANE_URL={plane.url}\n"
-        for number, block in enumerate(told):
-            script.append(f"{{\n{block.replace(SERVER, here)}\n}} > out.{number}")
-        done = subprocess.run(
-            ["bash", "-c", "\n".join(script)],
-            cwd=place,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=5 * PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        yield {block: (place / f"out.{number}").read_text() for number, block in enumerate(told)}
+        yield dict(zip(told, one_shell.run(told, plane.url, place, timeout=5 * PATIENCE), strict=True))
 
 
 def answer(answers: dict[str, str], about: str) -> str:
